@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compares a training step with ranks as processes of `mpirun` and as threads of one process (`--ranks 2`).
+"""Compares the time of a training step for two kinds of ranks: processes of `mpirun`, and threads of one process (`--ranks 2`).
 
     bench/launchers.py [--model gpt|llama] [--rounds 9] [--steps 8]
 
-Runs the model of bench/train_step.py on dp=2 and tp=2 with 1 thread per rank, in alternating order. Prints the median step
+Runs the model of bench/train_step.py on dp=2, then on tp=2, with 1 thread per rank. Each round runs both kinds; the kind
+that runs first alternates. Prints the median step
 time of each, and the median and quartiles of the ratios of adjacent runs. The ratios cancel the drift of the machine.
 """
 import argparse

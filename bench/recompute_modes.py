@@ -3,8 +3,8 @@
 
     bench/recompute_modes.py [--model gpt|llama] [--precision fp32|bf16] [--rounds 5] [--steps 6]
 
-Runs the model of bench/train_step.py on one rank x 2 threads, in alternating order. Prints the median step times, the medians and quartiles
-of their ratios to the adjacent run of `none`, and the planned memory.
+Runs the model of bench/train_step.py on one rank x 2 threads. Each round runs all modes, one after the other. Prints the median step times,
+the medians and quartiles of their ratios to the run of `none` in the same round, and the planned memory.
 """
 import argparse
 import pathlib

@@ -178,7 +178,7 @@ static void addStepFlags(FlagTable &t, CompileFlags &f) {
          .help = "keep tensors in host memory while unused. optimizer: tensors that only the "
                  "update uses (optimizer state, EMA, master weights); activations: saved "
                  "activations whose copies are fully hidden by computation; activations=all: all "
-                 "saved activations that lower the peak",
+                 "saved activations whose offloading lowers the peak",
          .level = Scheduled,
          .inPlan = true,
          .trains = true},

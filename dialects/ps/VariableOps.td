@@ -131,7 +131,7 @@ def PS_AccumulateOp : PS_VariableAccess<"accumulate", [MemoryEffects<[MemWrite]>
   let description = [{
     `by max` or `by min` keeps the larger or smaller of the variable and the value. Such a variable
     starts a step with its initial value, or with the value that `@update` wrote in the last step.
-    At level 3, class functions use a read, a `ps.max` and a write instead.
+    At level 3, class functions use a read, a `ps.max` or `ps.min`, and a write instead.
 
     Lifespan: created by `ps-autodiff` and `ps-precision` (levels 1 and 2); used by code generation.
     ```mlir

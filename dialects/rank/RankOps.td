@@ -3,8 +3,8 @@
 def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator, SingleBlock]> {
   let summary = "the program that the ranks of one pipeline coordinate run when the host calls an entry";
   let description = [{
-    `entry` is the name of the entry that the host calls: `step` (all micro-batches and the update)
-    or `evaluate`. `rank.section` divides a program into several entries that the host calls one by
+    `entry` is the name of the entry that the host calls: `step` (all micro-batches and the update),
+    `evaluate`, or `forward` (with `--loss none`). `rank.section` divides a program into several entries that the host calls one by
     one.
 
     Lifespan: created by `ps-schedule` (level 4); used by memory planning and code generation.
@@ -240,9 +240,9 @@ def Rank_RecvOp : Rank_Op<"recv", [HasParent<"ProgramOp">]> {
 def Rank_FetchOp : Rank_Op<"fetch", [HasParent<"ProgramOp">]> {
   let summary = "starts copying variables from host memory to device memory";
   let description = [{
-    Each result is a buffer in device memory. Until `rank.offload` copies the buffer back, each
-    `rank.run` uses the buffer (its operand `staged`) instead of the variable. The buffer holds the
-    variable's value after `rank.wait` of the token.
+    Each result is a buffer in device memory. The buffer holds the variable's value
+    after `rank.wait` of the token. From then until `rank.offload`, each `rank.run` that accesses the
+    variable has the buffer as a `staged` operand, and uses it instead of the variable.
 
     Lifespan: created by `ps-offload` (level 4); used by code generation.
 

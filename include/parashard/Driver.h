@@ -51,7 +51,7 @@ struct CompileOptions {
   std::string alignDims = "auto";
   /// Recomputation: none, selective, full[+communication], modules=GLOB,... or budget=BYTES.
   std::string recompute = "none";
-  /// Tensors kept in host memory: none, or optimizer,activations[=all].
+  /// Tensors kept in host memory: none, or a list of `optimizer` and `activations[=all]`.
   std::string offload = "none";
   /// fp32, bf16, fp16, half or fp8, then options (`parsePrecision`).
   std::string precision = "fp32";
@@ -150,11 +150,11 @@ mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options
 /// then reports the error.
 std::optional<std::string> searchShardings(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Warns if the loss of `module` (level `training` or later) is an average over the samples of a
-/// micro-batch, but would not be an average over the samples of a whole step. Example: `h[:4]`
-/// selects all samples of a micro-batch of 4, but only half of the samples of a step with two
-/// micro-batches. Imports `options.model` a second time with the whole batch. Prints no warning if
-/// this import fails.
+/// Warns about a loss that is an average over samples for one micro-batch, but is not such an
+/// average for all samples of a step at once. `module` has level `training` or later. Example:
+/// `h[:4]` selects all samples of a micro-batch of 4, but only half of the samples of a step with
+/// two micro-batches. Imports `options.model` a second time with the whole batch. Prints no warning
+/// if this import fails.
 void warnOfWholeBatch(mlir::ModuleOp module, const CompileOptions &options);
 
 /// Describes the plan of a module at level `planned` or later: shardings with reasons, collectives

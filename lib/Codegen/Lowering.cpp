@@ -52,8 +52,8 @@ constexpr LibmFunction kDoubleFunctions[] = {
     {math::AtanOp::getOperationName(), "atan"},   {math::PowFOp::getOperationName(), "pow"},
     {math::Log1pOp::getOperationName(), "log1p"}, {math::ExpM1Op::getOperationName(), "expm1"}};
 
-/// Calls libm, lane by lane, for f64 functions. The calls need not be fast, because f64 is only
-/// used for exact comparisons.
+/// Calls libm, lane by lane, for f64 functions. The calls need not be fast, because models with f64
+/// tensors mainly serve tests that compare results exactly.
 struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CallMathOfDoubles)
   StringRef getName() const override { return "call-math-of-doubles"; }

@@ -136,8 +136,9 @@ static int64_t getMicroBatch(rank::RunOp run) {
   return getConstant(run.getMicroBatch());
 }
 
-/// Returns true if a stage sets an accumulator with `ps.write` instead of adding to it. Examples: a
-/// count that is known, or a maximum.
+/// Returns true if a class function outside of the update writes the variable with `ps.write`.
+/// Examples: `loss.count`, if its value is 1 or is computed from the sums of `@count`; an
+/// accumulated maximum; the running statistics of a batch norm.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
   auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
   return phase && phase.getValue() != ps::Phase::Update &&
@@ -283,7 +284,9 @@ json::Object ProgramTable::writeStash(Operation *op, bool toHost) {
 struct ProgramTable::Entry {
   std::string name;
   json::Array code, outputs, buffers;
-  int64_t updateFrom = -1; ///< index after the last run or message before the update
+  /// Index in `code` at which the update begins: after the last send, receive or run of the
+  /// micro-batches; -1 without any of these.
+  int64_t updateFrom = -1;
 };
 
 /// Writes the number of slots for values that a later section needs, the address of the first slot,

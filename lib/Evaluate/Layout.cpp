@@ -161,7 +161,8 @@ Tensor Layout::gather(const PerRank &shards, RankedTensorType type, ShardingAttr
   if (!sharding)
     return shards.front();
   Tensor whole(type);
-  // For each element and partial shard, only the first rank contributes. Its replicas are skipped.
+  // For each element and each position along the partial axes, only the first rank contributes.
+  // Later ranks with the same values are skipped.
   std::vector<llvm::SmallDenseSet<int64_t, 4>> seen(whole.size());
   SmallVector<StringAttr> partialAxes;
   for (PartialAttr partial : sharding.getPartial())

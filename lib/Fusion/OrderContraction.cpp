@@ -12,8 +12,9 @@ static StridedView getDense(Value value) {
   return *getView(value, [](Operation *) { return true; });
 }
 
-/// Returns true if the contraction is a matmul on dense copies of its operands. Treats operands
-/// that are views as dense, because another op may require a dense copy of the view.
+/// Returns true if the contraction has a matmul form on dense operands. Ignores the strides of
+/// operands that are views: another op may require a dense copy of the view, and the contraction
+/// then reads this copy.
 static bool isMatmul(ps::ContractOp contract) {
   return getMatmul(contract, getDense(contract.getLhs()), getDense(contract.getRhs())).has_value();
 }

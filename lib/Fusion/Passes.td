@@ -8,13 +8,14 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   let summary = "groups the ops of class functions into kernels";
   let description = [{
     Ops of the lowering kinds Elementwise, Row and Movement that share one iteration space (rows x
-    columns) become one `ps.fused`. Ops read through Movement ops as strided views where possible;
-    otherwise, a kernel copies the view. After the pass, a class function contains `ps.fused` ops,
+    columns) become one `ps.fused`. Where possible, an op reads the source of a Movement op directly,
+    as a strided view; otherwise, a kernel copies the view into a buffer. After the pass, a class function contains `ps.fused` ops,
     library ops, collectives, views that library ops read through, and variable accesses. The
-    grouping does not change any value.
+    grouping itself changes no value. The options `biases` and `activations` may change how often a
+    16-bit sum is rounded.
 
     - `biases`: a bias that is added to a `ps.contract` becomes an operand of the contraction. The
-      matmul adds the bias before it rounds.
+      library may add the bias before it rounds the sum, or round before and after the addition.
     - `sums`: a bias gradient becomes a second result of the matmul that computes the weight
       gradient, if the bias gradient is the sum of an operand of that matmul, and no kernel computes
       this operand.
@@ -78,8 +79,8 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"chunks", "chunks", "int64_t", /*default=*/"0",
-           "start all collectives early, and split them into this number of chunks if possible "
-           "(1: never split); 0: the cost model chooses the number">,
+           "number of chunks into which collectives are split if possible; collectives then start "
+           "early even where the cost model expects no overlap. 0: the cost model chooses">,
   ];
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }

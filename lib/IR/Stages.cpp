@@ -42,17 +42,18 @@ LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {
   auto number = dyn_cast_if_present<IntegerAttr>(chunks);
   if (chunks && (!number || !number.getType().isInteger(64) || number.getInt() < 1 ||
                  number.getInt() > kMostChunks))
-    return module.emitError() << "(" << label << ") has " << kNumChunksMark << " = " << chunks
-                              << ", expected an i64 in [1, 2^20]";
+    return module.emitError() << "(" << label << ") the module has " << kNumChunksMark << " = "
+                              << chunks << "; expected an i64 from 1 to 2^20";
   if (!isa<DenseI64ArrayAttr>(cuts))
-    return module.emitError() << "(" << label << ") has " << kStageCutsMark << " = " << cuts
-                              << ", expected an array of i64";
+    return module.emitError() << "(" << label << ") the module has " << kStageCutsMark << " = "
+                              << cuts << "; expected an array of i64";
   Stages stages = getStages(module);
   if (int64_t(stages.cuts.size()) + 1 != stages.getCount() || !llvm::is_sorted(stages.cuts))
-    return module.emitError() << "(" << label << ") has " << kStageCutsMark << " = " << cuts
-                              << ", expected " << stages.getCount() - 1 << " ascending cuts for "
-                              << stages.placement.ranks << " pipeline coordinates with "
-                              << stages.placement.chunks << " chunks each";
+    return module.emitError() << "(" << label << ") the module has " << kStageCutsMark << " = "
+                              << cuts << "; expected " << stages.getCount() - 1
+                              << " ascending cuts for " << stages.placement.ranks
+                              << " pipeline coordinates with " << stages.placement.chunks
+                              << " chunks each";
   return success();
 }
 

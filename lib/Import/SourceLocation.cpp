@@ -8,8 +8,9 @@ using namespace llvm;
 
 namespace parashard::import {
 
+/// Returns true for a file of the package `torch`. Paths may be relative to the folder of packages.
 static bool isInsideTorch(StringRef file) {
-  return file.contains("/torch/") || file.contains("\\torch\\");
+  return file.starts_with("torch/") || file.contains("/torch/") || file.contains("\\torch\\");
 }
 
 void readStackTrace(StringRef trace, SourceLocation &source) {

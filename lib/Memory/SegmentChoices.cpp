@@ -162,8 +162,9 @@ private:
     improve();
   }
 
-  /// Adds the choices below the line between two choices in the plane of bytes and cost. A cut
-  /// finds the lowest of them: the price of a byte is the slope of the line.
+  /// Adds the choices on the lower convex hull between two choices, in the plane of bytes and cost.
+  /// A cut finds the choice farthest below the line between them, if the price of a byte is the
+  /// absolute slope of this line. Then searches on both sides of that choice.
   void searchBetween(const SegmentChoice &few, const SegmentChoice &many) {
     if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMostPrices)
       return;

@@ -37,9 +37,9 @@ struct Pieces {
   llvm::SmallVector<Piece> order;
 };
 
-/// Cuts `@micro_batch` or `@evaluate` into runs, in order. An all-gather of a variable is placed
-/// before its run if no other run uses the result. Fails at an op without a phase or a segment, and
-/// if a run uses a value that a later run produces.
+/// Cuts `@micro_batch` or `@evaluate` into runs, in order. If only one run uses the result of an
+/// all-gather of a variable, the all-gather becomes an op before this run. Fails at an op without a
+/// phase or a segment, and if a run uses a value that a later run produces.
 mlir::FailureOr<Pieces> cutIntoSegments(mlir::func::FuncOp function);
 /// Puts all ops of `@count` into one run without a segment.
 Pieces cutCount(mlir::func::FuncOp function);

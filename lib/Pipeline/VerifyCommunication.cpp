@@ -120,9 +120,9 @@ private:
                       std::to_string(position.from) + " to " + std::to_string(position.to);
     if (entry.ops.size() < 2) {
       Operation *only = entry.ops.begin()->second;
-      return only->emitOpError("(scheduled_c7) is entry ")
-             << position.number << " of " << way << " on one side only: " << describe(only)
-             << " is " << (isa<rank::SendOp>(only) ? "never received" : "never sent");
+      return only->emitOpError("(scheduled_c7) has no counterpart: ")
+             << describe(only) << ", entry " << position.number << " of " << way << ", is "
+             << (isa<rank::SendOp>(only) ? "never received" : "never sent");
     }
     Operation *send = entry.ops.at(position.from), *recv = entry.ops.at(position.to);
     bool isSame = describe(send) == describe(recv) && getMessageType(send) == getMessageType(recv);
@@ -274,7 +274,7 @@ private:
       error.attachNote(op->getLoc())
           << "pipeline coordinate " << coordinate << " waits for " << describeAwaited(op)
           << " in queue \"" << getQueue(op) << "\"" << describeFirst(*entry, coordinate)
-          << ", which coordinate " << findCulprit(*entry, coordinate) << " has not reached";
+          << "; coordinate " << findCulprit(*entry, coordinate) << " is not ready";
     }
     return error;
   }

@@ -203,7 +203,7 @@ LogicalResult verifyStashes(rank::ProgramOp program) {
       return stash.emitOpError("(scheduled_c1) is never waited for");
     for (Value held : stash.getResults())
       if (!held.hasOneUse() || !isa<rank::UnstashOp>(*held.user_begin()))
-        return stash.emitOpError("(scheduled_c14) has a result that is not used exactly once, "
+        return stash.emitOpError("(scheduled_c14) has a result that needs exactly one use, "
                                  "by a rank.unstash");
   }
   for (auto unstash : program.getBody().getOps<rank::UnstashOp>())

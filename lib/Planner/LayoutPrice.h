@@ -28,7 +28,7 @@ struct LayoutPrice {
   double seconds = 0;               ///< of a step
   Breakdown parts;                  ///< mean over the pipeline coordinates; sums to `seconds`
   double memory = 0;                ///< bytes of the rank that uses the most memory
-  std::array<double, 4> memories{}; ///< `memory` if only the ZeRO stage changed, by ZeRO stage
+  std::array<double, 4> memories{}; ///< `memory` of this layout with ZeRO stage 0 to 3
 };
 
 /// Finds the cuts between stages, and caches them. The cache pays off because the search for cuts
@@ -50,7 +50,8 @@ public:
                                               const schedules::Placement &placement);
 
 private:
-  /// Kind, ranks and chunks of the placement, then the rounded weights and the boundaries.
+  /// Kind, ranks and chunks of the placement. Without `findCuts`, also the rounded seconds of each
+  /// segment, and twice the bytes of the boundary after it (0 with more than 64 segments).
   using Key = std::vector<int64_t>;
   llvm::Expected<llvm::ArrayRef<int64_t>> getFixed(const schedules::Placement &placement,
                                                    int64_t segments);
@@ -73,8 +74,9 @@ public:
   llvm::Expected<LayoutPrice> price(const Layout &layout);
   struct Bounds {
     /// Seconds of the busiest coordinate: the forwards of the stages before its first stage, then
-    /// its own work on all micro-batches. Includes the messages of these stages. Excludes its later
-    /// idle time, and communication over data axes.
+    /// its own work on all micro-batches. Includes the messages of the earlier stages, and
+    /// all messages of the coordinate except the last. Excludes its later idle time, and
+    /// communication over data axes.
     double seconds = 0;
     /// Bytes of the rank that uses the most memory, by ZeRO stage: its variables, and the values
     /// that its largest stage saves for the backward of one micro-batch.

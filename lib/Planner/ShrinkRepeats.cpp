@@ -99,10 +99,12 @@ private:
     return true;
   }
 
-  /// Returns true if segment `before` uses `x` in the same way as segment `after` uses `y`. Either
-  /// both are the same value or equal leaves (reads or constants). Or both are the same result of
-  /// the op at the same position, in the segment itself or in the segment before it. If `isFirst`,
-  /// `before` is the first of the equal segments, so the segment before it may be different.
+  /// Returns true if segment `before` uses `x` in the same way as segment `after` uses `y`. This
+  /// holds if both are the same value, or equal leaves (reads or constants). It also holds if
+  /// the ops that produce `x` and `y` have the same index in their segments, and `x` and `y` have
+  /// the same result number. The two segments are then either `before` and `after`, or `before` - 1
+  /// and `after` - 1. If `isFirst`, `before` is the first of the equal segments. The segment
+  /// before it may then be different, so `x` may be any value from outside `before`.
   bool areEqual(Value x, size_t before, Value y, size_t after, bool isFirst) const {
     if (x == y)
       return true;

@@ -364,7 +364,7 @@ llvm::Expected<std::optional<StepTime>> predictStep(ModuleOp module, const Clust
 
 std::string describe(const StepTime &step, const Cluster &cluster, int64_t ranks) {
   std::string text = llvm::formatv("predicted step on {0} x {1}: {2}, {3:f1} % of the peak rate "
-                                   "(MFU); most of it: {4}\n",
+                                   "(MFU); largest part: {4}\n",
                                    ranks, cluster.name, printSeconds(step.seconds), 100 * step.mfu,
                                    getName(step.parts.getLargest()));
   for (size_t i = 0; i < kParts; ++i) {

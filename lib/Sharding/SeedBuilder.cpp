@@ -39,7 +39,7 @@ void SeedBuilder::splitSources(unsigned node, const TensorSplits &splits, SeedPl
       continue;
     TensorSplits wanted = projectToTensor(*edge.rule, edge.rule->operands[i], factors, mesh);
     if (weight >= 0 && int(i) != weight && !areWhole(wanted))
-      plan.failed = true; // a split of the weight alone does not split the value like this
+      plan.failed = true; // the split of the value also needs a split of the other operand
     else
       splitSources(operand, wanted, plan);
   }

@@ -8,8 +8,9 @@
 namespace parashard::sharding {
 
 /// Returns a sharding file from which `seedFromFile` reads the same seeds. `graph` must have the
-/// propagated splits of the seeds, without those of later seeds. If all blocks of a list of modules
-/// have equal splits, the splits become one entry, such as "model.layers.*.mlp.up_proj.weight".
+/// propagated splits of `seeds.variables`, without those of `seeds.values`. If all blocks of a list
+/// of modules have equal splits, the splits become one entry, such as
+/// "model.layers.*.mlp.up_proj.weight".
 ///
 /// `list` is the path of a list of modules, such as "model.layers", if `graph` contains only some
 /// of its blocks; otherwise `list` is empty. Each split in this list must be written as one entry

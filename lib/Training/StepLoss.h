@@ -7,10 +7,11 @@
 
 namespace parashard::training {
 
-/// Builds the ops and variables of the loss in all entries of a program. Gradients and `@loss.sum`
-/// accumulate count * loss, and `@update` divides them by `@loss.count`. Here, count is the count
-/// of the first mean over the whole step. Without a mean, count is 1, or the number of
-/// micro-batches if the whole loss is an average.
+/// Builds the ops and variables of the loss in all entries of a program. After all
+/// micro-batches, `@loss.sum` is count * loss of the step, and the accumulated gradients are those
+/// of count * loss. `@update` divides both by `@loss.count`. Here, count is that of the first mean,
+/// over the whole step. Without a mean, count is 1, or the number of micro-batches if the whole
+/// loss is an average.
 ///
 /// With several parts, `@count` first runs for all micro-batches. Then, `@micro_batch` multiplies
 /// each part after the first by a factor:
@@ -56,7 +57,8 @@ private:
   mlir::Value combine(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
   llvm::SmallVector<Kind> kinds;
-  /// Number of counted sums of each part; 0 if the count is itself a sum.
+  /// Number of sums from which the count of each part is computed (`LossPart::counted`); 0 if the
+  /// count itself is accumulated, or if the part has no count.
   llvm::SmallVector<unsigned> numCounted;
   mlir::RankedTensorType type;
   ps::VariableOp loss, sum, count, microBatches;

@@ -1,5 +1,6 @@
-// Embeds the replay images of the hand-written program and of its one-rank version, in the same way
-// as a compiled CUDA program.
+// Embeds the replay images (runtime/device/cuda/Replay.h) of the hand-written program
+// (TinyProgram.h) and of its one-rank version. A compiled CUDA program embeds its image in the same
+// way.
 #define PSRT_IMAGE(name, file)                                                                     \
   asm(".pushsection .rodata, \"a\"\n"                                                              \
       ".balign 64\n"                                                                               \

@@ -95,7 +95,8 @@ void WeightFiles::addIndexed(const std::string &index, const Json &json) {
       PSRT_FAIL(BadInput, "\"%s\" names a file with a NUL byte; export the weights again",
                 index.c_str());
     if (name.find('/') != std::string::npos || name.empty() || name == "." || name == "..")
-      PSRT_FAIL(BadInput, "\"%s\" names the file \"%s\", which is outside of its folder",
+      PSRT_FAIL(BadInput,
+                "\"%s\" names the file \"%s\"; expected the name of a file in the same folder",
                 index.c_str(), name.c_str());
     add((fs::path(index).parent_path() / name).string());
   }

@@ -167,7 +167,8 @@ void addOutput(FlagTable &t, Flags &f) {
         f.log);
   t.add({.name = "log-every",
          .value = "N",
-         .help = "--log writes a line every N steps, for evaluations and at the end (default: 1)",
+         .help = "--log writes a line every N steps, and also for each evaluation and for the last "
+                 "step (default: 1)",
          .needs = {"log"}},
         f.logEvery, NumberRange{1});
   t.add({.name = "gradients",

@@ -61,7 +61,8 @@ void OutputCheck::addModel() {
   std::vector<std::string> names{program.model};
   for (const WeightFile &file : program.files) {
     names.insert(names.end(), {file.path, file.absolute});
-    // The external data of an ONNX model is in the folder of the model.
+    // The file may be the external data of an ONNX model. Such data is in the model's folder, so
+    // the model may be next to the file.
     names.push_back(fs::path(file.absolute).replace_filename(fs::path(program.model).filename()));
   }
   for (const std::string &name : names)

@@ -52,7 +52,7 @@ private:
   bool wanted;
   int64_t every;
   LineFile file;
-  std::string pending;                       ///< the line of the newest step; empty: written
+  std::string pending;                       ///< the newest step's line until it is written
   int64_t samples, microBatches, tokens = 0; ///< tokens per step; 0: the inputs are not tokens
   double peak = 0;
   std::vector<std::pair<std::string, double>> rates;

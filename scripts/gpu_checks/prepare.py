@@ -91,7 +91,7 @@ def prepare_training(preparation, models, oracle):
 
 
 def export_bench(bench, path):
-    """Exports the model of a bench without weights: the peer's GPT, or a Llama through parashard.export."""
+    """Exports a bench's model, without weights: the GPT that peer.py also runs in PyTorch, or a Llama through parashard.export."""
     if bench.kind == "gpt":
         peer.export(path, bench.spec())
         return
@@ -120,7 +120,7 @@ def prepare_benches(preparation):
 
 
 def prepare_faults(preparation, oracle):
-    """Compiles programs that fail: for a newer GPU architecture, too large for any GPU, and one that PSRT_TEST_FAIL makes fail."""
+    """Compiles three programs that fail: one for a newer GPU architecture, one that is too large for any GPU, and one for PSRT_TEST_FAIL."""
     archive = preparation.folder / "fault.pt2"
     if preparation.wants("failing"):
         oracle.zoo("mlp").export(archive)

@@ -216,14 +216,14 @@ func.func @partitioned_c1_type(%x: tensor<4xf32>) attributes {ps.class = "h", ps
 
 // -----
 
-// expected-error@+1 {{(partitioned_c11) has ps.stage_cuts = array<i64>, expected 1 ascending cuts for 2 pipeline coordinates with 1 chunks each}}
+// expected-error@+1 {{(partitioned_c11) the module has ps.stage_cuts = array<i64>; expected 1 ascending cuts for 2 pipeline coordinates with 1 chunks each}}
 module attributes {ps.stage_cuts = array<i64>} {
   ps.mesh @mesh <"pp" = 2 : pipeline>
 }
 
 // -----
 
-// expected-error@+1 {{(partitioned_c11) has ps.num_chunks = 0 : i64, expected an i64 in [1, 2^20]}}
+// expected-error@+1 {{(partitioned_c11) the module has ps.num_chunks = 0 : i64; expected an i64 from 1 to 2^20}}
 module attributes {ps.num_chunks = 0 : i64, ps.stage_cuts = array<i64: 1>} {
   ps.mesh @mesh <"pp" = 2 : pipeline>
 }

@@ -24,7 +24,7 @@ rank.program @pp1 pp = 1 entry "step" {
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 0 waits for value 0 of micro-batch 0 in queue "act.0-1", which coordinate 1 has not reached}}
+  // expected-note@+1 {{pipeline coordinate 0 waits for value 0 of micro-batch 0 in queue "act.0-1"; coordinate 1 is not ready}}
   %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
   // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1 wait for one another}}
   rank.wait %t
@@ -33,7 +33,7 @@ rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 1 waits for value 1 of micro-batch 0 in queue "grad.1-0", which coordinate 0 has not reached}}
+  // expected-note@+1 {{pipeline coordinate 1 waits for value 1 of micro-batch 0 in queue "grad.1-0"; coordinate 0 is not ready}}
   %t = rank.send %x to pp 0 queue "grad.1-0" message (value = 1, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
   %y, %u = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
@@ -81,7 +81,7 @@ rank.program @pp1 pp = 1 entry "step" {
 ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c7) is entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1 on one side only: value 0 of micro-batch 0 is never received}}
+  // expected-error@+1 {{(scheduled_c7) has no counterpart: value 0 of micro-batch 0, entry 0 of queue "act.0-1" from pipeline coordinate 0 to 1, is never received}}
   %t = rank.send %x to pp 1 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
 }
@@ -94,7 +94,7 @@ ps.mesh @mesh <"pp" = 2 : pipeline>
 rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
-  // expected-error@+1 {{value 0 of micro-batch 0 is never sent}}
+  // expected-error@+1 {{is never sent}}
   %y, %t = rank.recv from pp 0 queue "act.0-1" message (value = 0, micro_batch = 0) : tensor<4xf32>
   rank.wait %t
 }
@@ -193,7 +193,7 @@ ps.mesh @mesh <"pp" = 3 : pipeline>
 ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 0 waits for a reduction in queue "shared", which coordinate 1 has not reached}}
+  // expected-note@+1 {{pipeline coordinate 0 waits for a reduction in queue "shared"; coordinate 1 is not ready}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1, 2 wait for one another}}
   rank.wait %t
@@ -202,7 +202,7 @@ rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 2 has not reached}}
+  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared"; coordinate 2 is not ready}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [1, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
   %s, %u = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
@@ -210,7 +210,7 @@ rank.program @pp1 pp = 1 entry "step" {
 }
 rank.program @pp2 pp = 2 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 2 waits for a reduction in queue "shared", which coordinate 0 has not reached}}
+  // expected-note@+1 {{pipeline coordinate 2 waits for a reduction in queue "shared"; coordinate 0 is not ready}}
   %r, %t = rank.start "all_reduce" (%w) kind sum over_pp [0, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %t
   %s, %u = rank.start "all_reduce" (%w) kind sum over_pp [1, 2] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
@@ -243,7 +243,7 @@ ps.variable parameter @w : tensor<4xf32>
 rank.program @pp0 pp = 0 entry "step" {
   %w = ps.read @w : tensor<4xf32>
   %u = rank.send %w to pp 1 queue "q" message (value = 0, micro_batch = 0) : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 0 waits for a collective in queue "q" after value 0 of micro-batch 0, which coordinate 1 has not reached}}
+  // expected-note@+1 {{pipeline coordinate 0 waits for a collective in queue "q" after value 0 of micro-batch 0; coordinate 1 is not ready}}
   %r, %t = rank.start "all_reduce" (%w) kind sum axes ["dp"] queue "q" : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{(scheduled_c8) deadlock: pipeline coordinates 0, 1 wait for one another}}
   rank.wait %t
@@ -253,7 +253,7 @@ rank.program @pp0 pp = 0 entry "step" {
 }
 rank.program @pp1 pp = 1 entry "step" {
   %w = ps.read @w : tensor<4xf32>
-  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared", which coordinate 0 has not reached}}
+  // expected-note@+1 {{pipeline coordinate 1 waits for a reduction in queue "shared"; coordinate 0 is not ready}}
   %s, %v = rank.start "all_reduce" (%w) kind sum over_pp [0, 1] queue "shared" : (tensor<4xf32>) -> tensor<4xf32>
   rank.wait %v
   %y, %u = rank.recv from pp 0 queue "q" message (value = 0, micro_batch = 0) : tensor<4xf32>

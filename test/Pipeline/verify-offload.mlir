@@ -140,7 +140,7 @@ rank.program @scheduled_c14_early pp = 0 entry "step" {
 
 rank.program @scheduled_c14_used pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
-  // expected-error@+1 {{(scheduled_c14) has a result that is not used exactly once, by a rank.unstash}}
+  // expected-error@+1 {{(scheduled_c14) has a result that needs exactly one use, by a rank.unstash}}
   %h, %t = rank.stash %x : tensor<4xf32> -> tensor<4xf32>
   rank.wait %t
   rank.output "x" micro_batch 0 %h : tensor<4xf32>

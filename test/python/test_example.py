@@ -1,8 +1,8 @@
-"""The export in examples/gpt is up to date with the model next to it."""
+"""The export in examples/gpt is up to date with the model next to it, and docs/first-example.md with both."""
 import importlib.util
 
 import torch
-from conftest import ROOT
+from conftest import ROOT, run_tool
 
 FOLDER = ROOT / "examples/gpt"
 
@@ -21,3 +21,14 @@ def test_shipped_export_is_the_model():
     actual = program.module()(*inputs)
     for ours, theirs in zip(actual, expected):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_the_page_shows_the_plan(tmp_path):
+    """Each line of the first table in docs/first-example.md is a line of `ps-compile --explain`, apart from spaces."""
+    page = (ROOT / "docs/first-example.md").read_text()
+    shown = page.split("```\nparameters\n", 1)[1].split("```", 1)[0]
+    explained = run_tool("ps-compile", FOLDER / "gpt.pt2", "-o", tmp_path / "gpt", "--batch", "8", "--mesh", "dp=2,tp=2",
+                         "--optimizer", "adamw(lr=2e-3,weight_decay=0.1)", "--explain", "--no-codegen").stdout  # fmt: skip
+    lines = {" ".join(line.split()) for line in explained.splitlines()}
+    missing = [line for line in shown.splitlines() if " ".join(line.split()) not in lines]
+    assert not missing

@@ -124,10 +124,9 @@ bool checkCombinations(const Flags &f, const CompileOptions &c) {
   for (auto [flag, value] :
        {std::pair("precision", c.precision), {"gradient-reduction", c.gradientReduction}})
     if (f.check && value != "fp32")
-      return badFlag(
-          "check",
-          " compares the program with a one-rank program at f32 accuracy; compile with --" +
-              llvm::Twine(flag) + " fp32 (the shardings stay the same)");
+      return badFlag("check", " compares the program with a one-rank program at f32 accuracy; for "
+                              "the check, compile with --" +
+                                  llvm::Twine(flag) + " fp32 (the shardings stay the same)");
   if (c.inference && f.check)
     return badFlag("check", " needs a training step and cannot be combined with --inference");
   if (c.inference && (c.loss == "none" || !c.differentiate.empty()))

@@ -247,7 +247,7 @@ void printTable(const FlagTable &table, llvm::ArrayRef<MeasuredPlan> plans, llvm
   }
   sharding::printTable(rows, os);
   os << "\nmeasured: median step of the slowest rank, without the first step; spread: range of the "
-        "middle half of the steps; error: of the prediction\n";
+        "middle half of the steps; error: predicted relative to measured time\n";
 }
 
 /// Prints which plan to use, and how certain this choice is. `plans` are sorted, the fastest first.

@@ -26,7 +26,7 @@ EXAMPLE
   ps-compile gpt.pt2 --plan plan.json -o gpt
   ps-plan gpt.pt2 --plan plan.json --cluster h100-sxm --predict
   ps-plan --diff plan.json other.json
-  ps-plan plans/plan-1.json plans/plan-2.json --measured        choose by plans/plan-1.trace.json, plans/plan-2.trace.json
+  ps-plan plans/plan-1.json plans/plan-2.json --measured        choose by the traces plans/plan-1.trace.json and plans/plan-2.trace.json
 
 ps-plan searches mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute. Without
 --predict, these flags are constraints that restrict the search: a value, a list 1,2,4, a range <=8, >=2 or 2..8,

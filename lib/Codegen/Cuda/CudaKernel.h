@@ -9,11 +9,11 @@ namespace parashard::codegen {
 
 /// The mapping of a block's threads to rows and columns. A group of `threads` threads handles a
 /// row, or one of the row's `tiles` parts. In each step, thread t of a group handles `width`
-/// columns, beginning with column (step x threads + t) x `width`. Example: with 256 threads, width
-/// 4 and 2 steps, thread 3 handles columns 12 to 15 and 1036 to 1039.
+/// columns, beginning with column (step x threads + t) x `width` of its row or part. Example: with
+/// 256 threads, width 4 and 2 steps, thread 3 handles columns 12 to 15 and 1036 to 1039.
 struct ThreadLayout {
   int64_t block = 256;   ///< threads per block
-  int64_t threads = 256; ///< threads per row: a power of two
+  int64_t threads = 256; ///< threads per group: a power of two
   unsigned width = 1;    ///< columns per vector, that is, per memory access
   int64_t steps = 1;     ///< vectors per thread; 0: a loop, and the row is not in registers
   int64_t tiles = 1;     ///< above 1: one vector per thread, from one tile of the row

@@ -9,8 +9,8 @@ namespace psrt::fake {
 
 namespace {
 
-/// Bytes of workspace that each algorithm requests, if the limit allows them. Tests then use
-/// workspaces.
+/// Bytes of workspace that each algorithm requests, so that tests also cover workspaces. A lower
+/// limit reduces the request.
 constexpr uint64_t wantedWorkspace = 4096;
 /// Bytes of the widest load or store.
 constexpr uintptr_t widestLoad = 16;

@@ -20,7 +20,7 @@ private:
   void checkShapes() const;
   int64_t groups() const { return all[X].sizes[1] / all[W].sizes[1]; }
 
-  /// One tap of one window: indices in one plane of x, w and y.
+  /// One tap of one window: the indices of its elements of x, w and y within one channel.
   struct Triple {
     int32_t x, w, y;
   };

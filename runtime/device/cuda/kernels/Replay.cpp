@@ -1,4 +1,5 @@
-// Defines the replay image's pointer to the driver's hooks.
+// Defines `psrt_replay_hooks`, through which the kernels of a replay image call the fake driver
+// (runtime/device/cuda/Replay.h).
 #include "runtime/device/cuda/kernels/Kernel.h"
 
 extern "C" {

@@ -24,7 +24,9 @@ struct SortArguments {
 struct SortGradArguments {
   const void *x;
   const int64_t *indices;
-  void *out; ///< must contain zeros, since `indices` may omit positions of a row
+  /// Must contain zeros. `indices` that are not from a sort may omit positions of a row, and these
+  /// positions are not written.
+  void *out;
   int64_t elements, size, inner;
 };
 

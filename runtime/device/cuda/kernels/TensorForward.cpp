@@ -124,7 +124,8 @@ PSRT_DEVICE Rows<D> beginRows(const AttentionArguments &a, const Dropout &dropou
 template <typename T, int D> PSRT_DEVICE void forward(const AttentionArguments &a) {
   PSRT_SHARED(Memory<D>, memory);
   int32_t tiles = (a.t + kRows - 1) / kRows;
-  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows; // most columns first
+  // The last rows come first: with a causal mask, they have the most columns and take longest.
+  int32_t row = (tiles - 1 - int32_t(blockIndex() % tiles)) * kRows;
   Head head = headOf(a, blockIndex() / tiles);
   auto load = [&](TensorTile<D, kColumns> &to, const void *data, const HeadStrides &strides,
                   int32_t column) {

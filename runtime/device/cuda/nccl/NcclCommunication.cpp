@@ -1,4 +1,5 @@
-// Implements ranks and their CommStreams, and orders communication and instructions.
+// Implements the communication of a rank with NCCL, and orders it relative to the rank's other
+// instructions.
 #include "runtime/device/cuda/nccl/NcclCommunication.h"
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/comm/local/Collectives.h"

@@ -1,4 +1,5 @@
-// Compares the kernels that reduce over members and copy parts with the collectives of comm/local.
+// Tests the kernels that reduce over members or copy parts: their results must equal those of the
+// collectives of comm/local.
 #include "runtime/comm/local/Collectives.h"
 #include "runtime/device/cuda/kernels/test/KernelTest.h"
 
