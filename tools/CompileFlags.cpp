@@ -84,7 +84,8 @@ static void addLayoutFlags(FlagTable &t, CompileOptions &c) {
         c.mesh);
   t.add({.name = "ranks",
          .value = "N",
-         .help = "number of ranks; needed only for an axis of size *, as in --mesh dp=*,tp=2",
+         .help = "number of ranks; needed for an axis of size *, as in --mesh dp=*,tp=2, and for a "
+                 "search unless --cluster NAME:RANKS gives it",
          .level = Planned,
          .inPlan = true},
         c.ranks, {1});

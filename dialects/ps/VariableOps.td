@@ -85,8 +85,11 @@ class PS_VariableAccess<string mnemonic, list<Trait> traits>
 }
 
 def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
-  let summary = "reads the value that a variable has when the function is called";
+  let summary = "reads a variable";
   let description = [{
+    In a function, the result is the value that the variable has when the function is called. In a
+    `rank.program`, it is the value at this point of the program.
+
     The op names the variable by its symbol. At level 3, class functions read a `!ps.ref` argument
     instead of a symbol. The caller binds this argument to a variable.
 

@@ -19,7 +19,8 @@ typedef enum psrt_status {
   PSRT_OK = 0,
   PSRT_BAD_INPUT = 1,    /**< error in the model, the data or a given tensor */
   PSRT_BAD_ARGUMENT = 2, /**< unknown name or invalid option */
-  PSRT_FAILED = 3        /**< a rank or the runtime failed; only psrt_close may follow */
+  /** A rank or the runtime failed. Only psrt_last_error and psrt_close may follow. */
+  PSRT_FAILED = 3
 } psrt_status;
 
 typedef enum psrt_dtype {

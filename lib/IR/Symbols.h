@@ -23,7 +23,7 @@ inline constexpr llvm::StringLiteral kLossCountedSymbol = "loss.counted";
 inline constexpr llvm::StringLiteral kLossScaleSymbol = "loss_scale";
 inline constexpr llvm::StringLiteral kFiniteStepsSymbol = "loss_scale.finite_steps";
 /// Accumulator that `@count` fills: the number of micro-batches of a step. Exists only if the loss
-/// has several parts, and one of them is an average.
+/// has several parts, and one of them is averaged over the micro-batches.
 inline constexpr llvm::StringLiteral kMicroBatchesSymbol = "loss.micro_batches";
 
 /// Splits a list at each `;` outside parentheses. Trims the parts and drops empty ones. Example:

@@ -72,7 +72,8 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
       a multiple of 64 bytes. It overlaps no buffer in use at the same time.
     - `placed_c4`: values that a program keeps for a later section are in the first of its slots;
       all slots are in the arena, after the values that the program does not keep.
-    - `placed_c5`: variables that the programs of a pipeline coordinate use are in its arena.
+    - `placed_c5`: each variable that the programs of a pipeline coordinate use has an address on
+      this coordinate: in its arena, or in host memory for a variable with `ps.host`.
     - `placed_c6`: no arena exceeds the budget of the module (`ps.memory_budget`).
     - `placed_c7`: every variable in host memory, and every value while it is stashed, is in the
       address range of host memory, and overlaps no other variable or value in use at the same time.

@@ -85,9 +85,9 @@ private:
       entry = &messages[position];
       entry->members = {position.from, position.to};
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
-      // A collective over other axes has only this coordinate as a member: all ranks of the
-      // coordinate start the collective, because they run the same program. It can still wait for
-      // earlier entries of its queue.
+      // A collective without `over_pp` connects only ranks of this coordinate. All of these ranks
+      // start the collective, because they run the same program. The collective may still have to
+      // wait for earlier entries of its queue.
       std::vector<int64_t> members = start.getOverPp().value_or(ArrayRef(coordinate)).vec();
       int64_t number = reductionCounts[{coordinate, start.getQueue().str(), members}]++;
       entry = &reductions[{start.getQueue().str(), members, number}];

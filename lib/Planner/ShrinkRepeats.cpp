@@ -103,8 +103,9 @@ private:
   /// holds if both are the same value, or equal leaves (reads or constants). It also holds if
   /// the ops that produce `x` and `y` have the same index in their segments, and `x` and `y` have
   /// the same result number. The two segments are then either `before` and `after`, or `before` - 1
-  /// and `after` - 1. If `isFirst`, `before` is the first of the equal segments. The segment
-  /// before it may then be different, so `x` may be any value from outside `before`.
+  /// and `after` - 1. If `isFirst`, `before` is the first of the equal segments, and its
+  /// predecessor may be different. If `before` produces `y` in this case, `x` may be any value that
+  /// `before` does not produce.
   bool areEqual(Value x, size_t before, Value y, size_t after, bool isFirst) const {
     if (x == y)
       return true;

@@ -52,7 +52,8 @@ private:
     return order;
   }
 
-  /// Schedules the copies to the host in the order of last uses, one after another.
+  /// Schedules the copies to the host one after another, in the order of `from` (the last use
+  /// before the interval).
   void scheduleOffloads() {
     double free = 0;
     for (size_t at : sortBy([](auto &a, auto &b) { return a.from < b.from; })) {
@@ -67,9 +68,10 @@ private:
     }
   }
 
-  /// Schedules the copies back to the device as late as possible: each ends before the values are
-  /// used and before the next copy begins. Undoes an offload if its copy back would begin before
-  /// the copy to the host has ended.
+  /// Schedules the copies back to the device. With `onlyHidden`, each copy begins as late as
+  /// possible, but ends before its values are used and before the next copy begins. Otherwise, each
+  /// copy begins at the last step with a duration above 0 before its values are used. Undoes an
+  /// offload if its copy back would not begin after step `gone`.
   void scheduleFetches() {
     double needed = begins.back();
     for (size_t at : sortBy([](auto &a, auto &b) { return a.to > b.to; })) {

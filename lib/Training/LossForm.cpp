@@ -1,4 +1,5 @@
-// Splits a loss into means over counted elements, a sum over the batch, and an average.
+// Splits a loss into means over counted elements, a sum over the batch, and a rest that is averaged
+// over the micro-batches.
 #include "LossForm.h"
 #include "BatchSums.h"
 #include "IgnoredRows.h"

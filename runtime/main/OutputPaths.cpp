@@ -12,8 +12,9 @@ namespace psrt {
 
 namespace fs = std::filesystem;
 
-/// Fails unless the path is a .safetensors file or a folder. Example: "out.pt" is refused, since it
-/// would become a folder.
+/// A path without the ending .safetensors names a folder. Fails if such a path is an existing file,
+/// or has the ending of another file format. Example: "out.pt" is refused, because its user
+/// probably expects a file.
 static void checkWeightsName(const std::string &path) {
   std::error_code error;
   if (!isWeightFolder(path) || fs::is_directory(path, error))

@@ -18,7 +18,8 @@ struct Rank;
 class RecordedScalars {
 public:
   RecordedScalars() = default;
-  /// Records the one-element variables with these symbols; skips other symbols.
+  /// For each symbol, records the one-element variable of this name, and the one-element variables
+  /// of other stages that are added to it. Ignores a symbol that has no such variable.
   RecordedScalars(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
                   const std::vector<std::string> &symbols);
   RecordedScalars(RecordedScalars &&) = default;

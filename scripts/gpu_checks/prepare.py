@@ -120,7 +120,7 @@ def prepare_benches(preparation):
 
 
 def prepare_faults(preparation, oracle):
-    """Compiles three programs that fail: one for a newer GPU architecture, one that is too large for any GPU, and one for PSRT_TEST_FAIL."""
+    """Compiles three programs that fail: one for a newer GPU architecture, one that is too large for any GPU, and one that fails if PSRT_TEST_FAIL is set."""
     archive = preparation.folder / "fault.pt2"
     if preparation.wants("failing"):
         oracle.zoo("mlp").export(archive)

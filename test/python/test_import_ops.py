@@ -615,7 +615,7 @@ def test_errors_about_unsupported_ops_say_what_to_do(tmp_path):
 
     archive = models.Model("odd", Odd(), {"x": torch.rand(40, 4)}).export(tmp_path / "odd.pt2")
     said = run([tools_folder() / "ps-translate", "--import-pt2", archive, "--check"], tmp_path, expect=1)
-    for words in ["remainder of floating-point numbers", "an order of 40 progressions", "test_import_ops.py"]:
+    for words in ["remainder of floating-point numbers", "an order of 40 arithmetic progressions", "test_import_ops.py"]:
         assert words in said
 
 

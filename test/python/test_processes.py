@@ -407,7 +407,7 @@ AT_MASTER = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29671"}
         ({"RANK": "-1", "WORLD_SIZE": "2"}, ["RANK is -1"]),
         ({"RANK": "0", "WORLD_SIZE": "0"}, ["WORLD_SIZE is 0; expected 1 to"]),
         ({"RANK": "0", "WORLD_SIZE": "-2"}, ["WORLD_SIZE is -2"]),
-        ({"RANK": "0", "WORLD_SIZE": "2"}, ["MASTER_ADDR", "process 0 of 2"]),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, ["MASTER_ADDR", "rank 0 of 2"]),
         ({"RANK": "0", "WORLD_SIZE": "x"}, ['WORLD_SIZE is "x", not a whole number']),
         ({"RANK": "1.5", "WORLD_SIZE": "2"}, ['RANK is "1.5", not a whole number']),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, ["SLURM_STEP_NODELIST"]),

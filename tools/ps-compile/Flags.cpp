@@ -74,7 +74,9 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add(
       {"portable", "",
        "write a program for other machines: its libraries go into the folder OUT.libs, its weights "
-       "into OUT (CPUs; default target cpu:x86-64-v3)"},
+       "into OUT. Only for CPU targets; the default target is cpu:x86-64-v3, or cpu:generic if "
+       "this "
+       "machine is not x86"},
       f.portable);
   t.add({"inference", "", "compile a program that only evaluates; the model needs no loss",
          ps::Level::Training},

@@ -91,8 +91,9 @@ ps::Predicate negate(ps::Predicate predicate) {
   return predicate;
 }
 
-/// Intersects [low, high] with a comparison a (key - query) + c PREDICATE 0, where a is 1 or -1.
-/// Returns false for other comparisons. Example: key <= query sets high to at most 0.
+/// Intersects [low, high] with an inequality `sign * (key - query) + offset PREDICATE 0`, where
+/// `sign` is 1 or -1. Returns false for other comparisons. Example: key <= query sets high to at
+/// most 0.
 bool solveCompare(const Expression &e, Form &form) {
   const Expression *compare = &e;
   bool negated = false;
@@ -112,7 +113,7 @@ bool solveCompare(const Expression &e, Form &form) {
       offset != std::trunc(offset))
     return false;
   ps::Predicate predicate = negated ? negate(compare->predicate) : compare->predicate;
-  // The comparison is equivalent to key - query <= bound or >= bound.
+  // An inequality is equivalent to key - query <= bound or >= bound, or to < or > if it is strict.
   int64_t bound = c[kKey] > 0 ? -int64_t(offset) : int64_t(offset);
   bool below = predicate == ps::Predicate::Le || predicate == ps::Predicate::Lt;
   bool above = predicate == ps::Predicate::Ge || predicate == ps::Predicate::Gt;

@@ -20,8 +20,8 @@ struct Group {
   std::vector<void *> owned; ///< by member: a pointer for the backend, which Group does not free
 };
 
-/// Fails if the value, micro-batch or size of a sent message is not the one that the receiver
-/// expects.
+/// Fails if a sent message is not the message that the receiver expects: the number of the value,
+/// the micro-batch or the size differs.
 void checkMessage(const Bound &sent, const Bound &awaited);
 /// Fails if the members of a reduction have tensors of different dtypes or sizes.
 void checkReductions(const std::vector<Arrival *> &parts);

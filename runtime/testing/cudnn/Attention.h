@@ -7,6 +7,8 @@
 
 namespace psrt::fake {
 
+/// An attention and its mask. The *mask* is the graph of pointwise operations on the scores, such
+/// as the addition of a bias. It is a list of steps that read and write numbered values.
 class Attention : public Execution {
 public:
   explicit Attention(const Descriptor &operation);
@@ -20,10 +22,9 @@ protected:
   struct Empty {};
   Attention(Empty, bool isGradient) : isGradient(isGradient), heads(Kinds) {}
 
-  /// Adds a pointwise operation of the mask.
+  /// Adds a step to the mask.
   void takeStep(const Descriptor &operation);
-  /// Returns the index of a tensor among the values of the mask's steps. Adds the tensor if it is
-  /// new.
+  /// Returns the number of the value that a tensor holds. A new tensor gets the next number.
   int numberOf(const Descriptor &tensor);
   /// Adds a step that copies the last value to `tensor`, which the following steps read.
   void relay(const Descriptor &tensor);
@@ -36,7 +37,8 @@ protected:
   /// Tensors of dropout: `kept` is 1 or 0 for each score, `keptScale` is 1 / the keep probability,
   /// and `keptPart` is the keep probability.
   std::optional<Tensor> kept, keptScale, keptPart;
-  /// Scratch of gradients: row sums times `keptPart`, and query gradients.
+  /// Intermediate results of gradients, in f32. `rowSums`: for each row, the sum of Out x Dout,
+  /// times `keptPart`. `querySums`: the gradient of the queries, before it is rounded to Dq.
   std::optional<Tensor> rowSums, querySums;
 
 private:

@@ -24,8 +24,8 @@ struct GroupKey {
   /// Returns the group of a message's sender and receiver. `stage` is the pipeline coordinate of
   /// the rank that runs the instruction.
   static GroupKey of(const MessageOp &op, int64_t stage);
-  /// Returns the ranks of `rank`'s group in the order in which reductions add their values, or an
-  /// empty vector if the rank is in no group.
+  /// Returns the ranks of `rank`'s group, in the order of their indices in the communicator.
+  /// Returns an empty vector if the rank is in none of these groups.
   std::vector<int> members(const Mesh &mesh, int rank) const;
   /// Returns the group as text, e.g. "over dp,tp" or "among pipeline coordinates 0,1, queue all".
   std::string text(const Mesh &mesh) const;
