@@ -110,12 +110,20 @@ bool PlanCompiler::findOtherBatch(std::vector<std::string> &notes) {
   // be allowed, without further imports.
   for (int64_t other : {request.globalBatch, 2 * batch, batch + 1, batch - 1})
     if (!isFound && other > 0 && other != batch)
-      isFound = allowsBatch(other, &notes);
-  failureReason.clear();
+      isFound = tryBatch(other, &notes);
   return isFound;
 }
 
-bool PlanCompiler::allowsBatch(int64_t batch, std::vector<std::string> *notes) {
+bool PlanCompiler::allowsBatch(int64_t batch) {
+  bool isAllowed = tryBatch(batch);
+  if (!isAllowed && failureReason.empty())
+    failureReason = "; " + triedBatches.at(batch);
+  return isAllowed;
+}
+
+/// Like `allowsBatch`, but does not record a failure. If this call imports the model successfully,
+/// stores the notes of the import in `notes` (unless null).
+bool PlanCompiler::tryBatch(int64_t batch, std::vector<std::string> *notes) {
   if (leastBatch <= batch && batch <= mostBatch)
     return true;
   auto [found, isNew] = triedBatches.try_emplace(batch);
@@ -126,10 +134,8 @@ bool PlanCompiler::allowsBatch(int64_t batch, std::vector<std::string> *notes) {
     if (import(batch, ofBatch).whole && notes)
       *notes = std::move(ofBatch);
   }
-  if (!imported[batch].whole) {
-    failureReason = failureReason.empty() ? "; " + reason : failureReason;
+  if (!imported[batch].whole)
     return false;
-  }
   leastBatch = std::min(leastBatch, batch);
   mostBatch = std::max(mostBatch, batch);
   return true;
@@ -147,35 +153,32 @@ LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
   return lower(*copy, options, ps::Level::Planned);
 }
 
-/// Returns the candidates whose programs give the table of a candidate: the candidate itself
-/// without ZeRO, then the two candidates whose difference shows the costs of its ZeRO stage. The
-/// difference is the same for all samples and recomputation modes, so the same two programs are
-/// used for all of them.
+/// Returns the candidates whose programs give the table of a candidate. ZeRO 1 only changes the
+/// update, for which samples and recomputation do not matter. Its table follows from three
+/// programs: the candidate without ZeRO, and two programs without recomputation, without and with
+/// ZeRO 1, which serve all samples and recomputation modes. ZeRO 2 and 3 communicate in forward and
+/// backward, and the compute of the candidate hides a part of this time. They therefore need the
+/// program of the candidate itself.
 SmallVector<Candidate, 3> PlanCompiler::getPrograms(const Candidate &candidate) {
-  SmallVector<Candidate, 3> result = {candidate};
-  result.front().zero = 0;
-  if (candidate.zero == 0)
-    return result;
-  Candidate whole = result.front();
+  if (candidate.zero != 1)
+    return {candidate};
+  Candidate own = candidate, whole = candidate;
+  own.zero = whole.zero = 0;
   whole.samples = getSamplesOfZero(candidate);
   whole.recompute = "none";
   Candidate divided = whole;
   divided.zero = candidate.zero;
-  result.append({whole, divided});
-  return result;
+  return {own, whole, divided};
 }
 
-/// Returns the samples of the programs that show the costs of ZeRO stages: one sample if the export
+/// Returns the samples of the programs that show the costs of ZeRO 1: one sample if the export
 /// allows it, since this program compiles fastest and is often compiled anyway.
 int64_t PlanCompiler::getSamplesOfZero(const Candidate &candidate) {
-  auto [found, isNew] = samplesOfZero.try_emplace(
-      {candidate.tp, getTableShards(candidate), candidate.policy}, candidate.samples);
-  if (isNew && !isFixed) {
-    std::string kept = failureReason;
-    if (allowsBatch(getTableShards(candidate)))
-      found->second = 1;
-    failureReason = kept;
-  }
+  int64_t shards = getTableShards(candidate);
+  auto [found, isNew] =
+      samplesOfZero.try_emplace({candidate.tp, shards, candidate.policy}, candidate.samples);
+  if (isNew && !isFixed && tryBatch(shards))
+    found->second = 1;
   return found->second;
 }
 
@@ -212,7 +215,7 @@ const ClassTable *PlanCompiler::getTable(const Candidate &candidate,
       tables.push_back(std::move(*table));
     else
       return nullptr;
-  if (candidate.zero == 0)
+  if (tables.size() == 1)
     return &(last = std::move(tables.front()));
   llvm::Expected<ClassTable> table = applyZero(std::move(tables[0]), tables[1], tables[2]);
   if (table)

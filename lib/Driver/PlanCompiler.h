@@ -32,9 +32,8 @@ public:
   std::optional<int64_t> getExportedBatch() const { return exportedBatch; }
   /// Returns the exported batch if the export fixes it.
   std::optional<int64_t> getFixedBatch() const { return isFixed ? exportedBatch : std::nullopt; }
-  /// Returns true if the model can be imported with `batch` samples. If this call imports the model
-  /// successfully, stores the notes of the import in `notes` (unless null).
-  bool allowsBatch(int64_t batch, std::vector<std::string> *notes = nullptr);
+  /// Returns true if the model can be imported with `batch` samples.
+  bool allowsBatch(int64_t batch);
   /// Returns the number of data-parallel ranks of the program from which a class table is read. A
   /// program with two such ranks represents any number of them. The program has the candidate's
   /// number instead if the export fixes the batch, or if the cluster has fewer than 2 * tp ranks.
@@ -83,6 +82,7 @@ private:
     mlir::OwningOpRef<mlir::ModuleOp> whole, shrunk;
   };
 
+  bool tryBatch(int64_t batch, std::vector<std::string> *notes = nullptr);
   bool findOtherBatch(std::vector<std::string> &notes);
   llvm::LogicalResult checkSplit(mlir::ModuleOp module);
   void keepFailure(const CompileOptions &options, llvm::StringRef reason);
@@ -117,7 +117,7 @@ private:
   std::map<int64_t, Imported> imported; ///< by batch
   std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> programs;
   /// By tensor-parallel ranks, data-parallel ranks and policy: the samples of the programs that
-  /// show the costs of ZeRO stages.
+  /// show the costs of ZeRO 1.
   std::map<std::tuple<int64_t, int64_t, std::string>, int64_t> samplesOfZero;
   /// By policy and number of tensor-parallel ranks: the sharding file that a search found; nullopt
   /// for named policies, and if the search failed.

@@ -103,8 +103,8 @@ static void replaceContraction(ps::ContractOp op) {
       replace(op, result, makeSplat(result, 0));
 }
 
-/// Returns true for an attention whose head dim has elements. If an operand of such an attention is
-/// empty, there are no queries or no keys. Returns false for other ops.
+/// Returns true for an attention whose head dim has elements. An empty operand of such an attention
+/// has no query or no key. Returns false for other ops.
 static bool hasNoPairs(Operation *op) {
   constexpr unsigned kHeadDim = 3;
   Value keys;

@@ -26,7 +26,7 @@ double SegmentCost::getVariableBytes(int64_t zero, int64_t shards) const {
   return constants + divide(parameters, 3) + divide(gradients, 2) + divide(states, 1);
 }
 
-/// Changes the costs of a segment as ZeRO changes them from `whole` to `divided`.
+/// Changes the costs of a segment as ZeRO 1 changes them from `whole` to `divided`.
 static SegmentCost applyZero(const SegmentCost &segment, const SegmentCost &whole,
                              const SegmentCost &divided) {
   SegmentCost result = divided;
@@ -45,7 +45,7 @@ llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
                                      const ClassTable &divided) {
   size_t count = table.segments.size();
   if (whole.segments.size() != count || divided.segments.size() != count)
-    return llvm::createStringError("the ZeRO stage or the samples change the number of segments");
+    return llvm::createStringError("ZeRO or the samples change the number of segments");
   for (size_t i = 0; i < count; ++i)
     table.segments[i] = applyZero(table.segments[i], whole.segments[i], divided.segments[i]);
   table.sharedUpdate = divided.sharedUpdate;
@@ -262,7 +262,7 @@ private:
     cost.reductionDelay = std::max(cost.reductionDelay, *segment - after.value_or(0));
   }
 
-  /// Returns the segment of the last run before an op; nullopt if there are no runs before it.
+  /// Returns the segment of the last run before an op; nullopt if no run precedes the op.
   std::optional<int64_t> findLastBackward(Operation *op) {
     for (size_t i = indices.lookup(op); i-- > 0;)
       if (auto run = dyn_cast<rank::RunOp>(ops[i]); run && run.getSegment())

@@ -61,12 +61,11 @@ struct ClassTable {
   std::vector<double> sums;
 };
 
-/// Returns the table of a model under a ZeRO stage, although no program of this stage has the
-/// table's samples and recomputation. `whole` and `divided` are tables with other samples, without
-/// and with the ZeRO stage, and without recomputation. ZeRO changes variables, the update and the
-/// communication over data axes. All these depend neither on samples nor on recomputation, so they
-/// are those of `divided`. Other costs change by the difference between `divided` and `whole`.
-/// Fails if the tables do not have the same number of segments.
+/// Returns the table of a model with ZeRO 1, from a table without ZeRO. `whole` and `divided` are
+/// tables without recomputation, without and with ZeRO 1, and may have other samples. ZeRO 1
+/// changes variables, the update and the reduction of gradients. These depend neither on samples
+/// nor on recomputation, so they are those of `divided`. Other costs change by the difference
+/// between `divided` and `whole`. Fails if the tables do not have the same number of segments.
 llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
                                      const ClassTable &divided);
 

@@ -259,8 +259,10 @@ private:
   /// Returns a lower bound of the time of a step that needs no table of the candidate. Uses the
   /// work of the largest smaller tensor axis whose size divides the candidate's. Assumes that the
   /// candidate's axis divides the compute evenly, and that its communication takes no less time.
-  /// Returns 0 if there is no such axis. Example: with tp=4, compute takes 0.8 s, and launches and
-  /// communication take 0.2 s. With tp=8, a micro-batch takes at least 0.4 + 0.2 = 0.6 s.
+  /// Returns 0 if no smaller axis has been priced.
+  ///
+  /// Example: with tp=4, compute takes 0.8 s, and launches and communication take 0.2 s. With tp=8,
+  /// a micro-batch takes at least 0.4 + 0.2 = 0.6 s.
   double getBoundFromSmallerAxis(const Candidate &candidate) const {
     auto found = works.find(candidate.policy);
     if (found == works.end())

@@ -388,7 +388,7 @@ static DataFormat findFormat(const std::string &path) {
             path.c_str());
 }
 
-/// Returns the format of the files, or nullopt if there are no files. Fails if formats differ or a
+/// Returns the common format of the files; nullopt for an empty list. Fails if formats differ or a
 /// file is missing.
 static std::optional<DataFormat> checkFormats(const std::vector<std::string> &paths) {
   std::optional<DataFormat> common;
