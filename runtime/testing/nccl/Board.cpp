@@ -1,5 +1,6 @@
 // Implements boards in POSIX shared memory.
 #include "runtime/testing/nccl/Board.h"
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -49,10 +50,15 @@ Board::Mail &Board::mail(int from, int to) const {
   return *reinterpret_cast<Mail *>(first + size_t(from * ranks + to) * align(sizeof(Mail)));
 }
 
-void Board::pause() const {
+void Board::pause(unsigned waits) const {
+  constexpr unsigned kYields = 32;
+  constexpr std::chrono::microseconds kSleep(20);
   if (aborted)
     throw BoardAborted();
-  std::this_thread::yield();
+  if (waits < kYields)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(kSleep);
 }
 
 void Board::barrier() {
@@ -62,8 +68,8 @@ void Board::barrier() {
     ++header->turn;
     return;
   }
-  while (header->turn == turn)
-    pause();
+  for (unsigned waits = 0; header->turn == turn; ++waits)
+    pause(waits);
 }
 
 } // namespace psrt::fake

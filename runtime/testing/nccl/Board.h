@@ -16,8 +16,8 @@ struct BoardAborted {};
 /// The shared memory of one communicator: one slot per rank, one mailbox per pair of ranks.
 class Board {
 public:
-  static constexpr size_t kSlotBytes = 1 << 16; ///< bytes of a rank's slot
-  static constexpr size_t kMailBytes = 1 << 14; ///< bytes of a mailbox from one rank to another
+  static constexpr size_t kSlotBytes = 1 << 18; ///< bytes of a rank's slot
+  static constexpr size_t kMailBytes = 1 << 16; ///< bytes of a mailbox from one rank to another
 
   /// Opens the board; all ranks use the same name. The name is removed from the system once all
   /// ranks have opened it.
@@ -37,8 +37,9 @@ public:
   };
   /// Returns the mailbox from one rank to another.
   Mail &mail(int from, int to) const;
-  /// Yields the thread in a loop that waits. Throws BoardAborted if the communicator is aborted.
-  void pause() const;
+  /// Yields the thread in a loop that waits, or sleeps if the loop has already waited many times.
+  /// Throws BoardAborted if the communicator is aborted.
+  void pause(unsigned waits) const;
 
 private:
   struct Header;

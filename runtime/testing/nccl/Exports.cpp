@@ -153,7 +153,8 @@ void allGather(Comm &comm, const Operation &op) {
 /// Runs all sends and receives of a batch concurrently. Messages between two ranks stay in order.
 void exchange(Comm &comm, const std::vector<Operation> &operations) {
   std::vector<size_t> done(operations.size());
-  for (bool isOver = false; !isOver;) {
+  unsigned waits = 0;
+  for (bool isOver = false; !isOver; ++waits) {
     isOver = true;
     std::vector<bool> isBusy(size_t(comm.ranks) * 2);
     for (size_t i = 0; i < operations.size(); ++i) {
@@ -171,15 +172,17 @@ void exchange(Comm &comm, const std::vector<Operation> &operations) {
         std::memcpy(mail.data, op.in + done[i], n);
         mail.bytes = uint32_t(n);
         done[i] += n;
+        waits = 0;
       } else if (!sends && mail.bytes != 0) {
         size_t n = std::min<size_t>(mail.bytes, op.bytes - done[i]);
         std::memcpy(op.out + done[i], mail.data, n);
         mail.bytes = 0;
         done[i] += n;
+        waits = 0;
       }
     }
     if (!isOver)
-      comm.board.pause();
+      comm.board.pause(waits);
   }
 }
 
@@ -196,8 +199,8 @@ void runBatch(void *data) {
   Comm &comm = *batch.comm;
   try {
     if (isToHang(comm.rank, ++comm.runs))
-      while (true)
-        comm.board.pause();
+      for (unsigned waits = 0;; ++waits)
+        comm.board.pause(waits);
     std::vector<Operation> messages;
     for (const Operation &op : batch.operations)
       if (op.kind == Operation::Send || op.kind == Operation::Receive)
