@@ -34,7 +34,9 @@ def shared(request, tmp_path_factory):
     """The folder that all workers of this run share, for files that are created once (once.py)."""
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if IS_WORKER else folder) / "shared"
-    folder.mkdir(exist_ok=True)
+    same = folder / "same-exports"
+    same.mkdir(exist_ok=True, parents=True)
+    os.environ["PARASHARD_TEST_EXPORTS"] = str(same)  # same_exports.py
     request.config.stash[SHARED] = folder
     return folder
 

@@ -13,6 +13,7 @@ import pathlib
 import warnings
 from unittest import mock
 
+import same_exports
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -41,6 +42,9 @@ class Model:
 
     def export(self, path):
         """Writes the archive and returns its path."""
+        return same_exports.export(self, "pt2", path, self.write_pt2)
+
+    def write_pt2(self, path):
         with warnings.catch_warnings(), mock.patch("torch.autocast", autocast_off_meta):
             warnings.simplefilter("ignore")
             program = torch.export.export(
@@ -51,19 +55,23 @@ class Model:
             elif self.decompositions == "core":
                 program = program.run_decompositions()
             torch.export.save(program, str(path))
-        return pathlib.Path(path)
 
     def export_onnx(self, path, optimize=False, **options):
         """Exports the model with torch's ONNX exporter, and returns the path."""
-        options = {"external_data": False, **options}
+        options = {"external_data": False, "optimize": optimize, **options}
+        if options["external_data"]:  # several files
+            self.write_onnx(path, **options)
+            return pathlib.Path(path)
+        return same_exports.export(self, "onnx", path, lambda file: self.write_onnx(file, **options), **options)
+
+    def write_onnx(self, path, **options):
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # hides warnings about packages that these models do not need
         with warnings.catch_warnings(), open(os.devnull, "w") as quiet, contextlib.redirect_stdout(quiet):
             warnings.simplefilter("ignore")
             torch.onnx.export(
-                self.module, (), kwargs=dict(self.inputs), f=str(path), dynamo=True, optimize=optimize, verbose=False,
+                self.module, (), kwargs=dict(self.inputs), f=str(path), dynamo=True, verbose=False,
                 input_names=list(self.inputs), **options,
             )  # fmt: skip
-        return pathlib.Path(path)
 
     def as_in_onnx(self):
         """Returns the model that torch's ONNX exporter writes, with batch norms in evaluation mode."""
