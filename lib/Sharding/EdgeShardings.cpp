@@ -24,6 +24,7 @@ const OpSharding &EdgeShardings::get(unsigned number, ArrayRef<ShardingAttr> nod
 
 std::vector<ShardingAttr> EdgeShardings::getNodes() {
   std::vector<ShardingAttr> nodes;
+  nodes.reserve(graph.nodes.size());
   for (unsigned node = 0; node < graph.nodes.size(); ++node)
     nodes.push_back(getNode(node));
   return nodes;
