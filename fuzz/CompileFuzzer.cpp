@@ -77,7 +77,8 @@ static void emitObject(mlir::ModuleOp module) {
   if (mlir::failed(ProgramTable(module, kernels).write(options, payload, os)))
     return;
   addKernelTable(*object, "psrt_program_kernels", kernels.getNames(), /*isEmpty=*/false);
-  (void)target.writeObject(*object, fuzz::getFolder() + "/model.o");
+  setenv("XDG_CACHE_HOME", fuzz::getFolder().c_str(), /*replace=*/1); // for the objects of kernels
+  (void)target.writeObjects(*object, fuzz::getFolder() + "/model.a");
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

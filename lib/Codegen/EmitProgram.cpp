@@ -142,12 +142,12 @@ LogicalResult ProgramEmitter::link() {
   llvm::Expected<PrivateFolder> folder = PrivateFolder::create();
   if (!folder)
     return report(folder.takeError());
-  std::string path = folder->name("program.o");
   if (!options.isPortable)
     nameRuntimeFolder();
-  if (failed(cpu->writeObject(*object, path)))
+  std::string archive = folder->name("program.a");
+  if (failed(cpu->writeObjects(*object, archive)))
     return failure();
-  auto libraries = linkProgram(path, options.output, payload, {bool(cuda), options.isPortable});
+  auto libraries = linkProgram(archive, options.output, payload, {bool(cuda), options.isPortable});
   if (!libraries)
     return report(libraries.takeError());
   if (options.isPortable)

@@ -1,7 +1,9 @@
 // Emits the kernels of a program; equal fused ops share their kernels.
 #include "KernelSet.h"
 #include "lib/Fusion/FoldEmpty.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -39,14 +41,17 @@ static std::string describe(ps::FusedOp op, const FusedContext &context) {
   return text;
 }
 
-/// Creates a kernel name from the kernel's number and the first ops of `op`. Example: k7_add_gelu.
-static std::string makeName(StringRef prefix, unsigned number, ps::FusedOp op) {
-  std::string name = (prefix + std::to_string(number)).str();
+/// Creates a kernel name from the first ops of `op`, and a hash of the description and the piece.
+/// Equal kernels of two programs have equal names. Example: k_add_gelu_5d01c3f7.
+static std::string makeName(StringRef prefix, ps::FusedOp op, StringRef description,
+                            unsigned piece) {
+  std::string name = prefix.str();
   unsigned count = 0;
   for (Operation &inner : op.getBody().front().without_terminator())
     if (!isView(&inner) && !isa<ps::ConstantOp>(inner) && count++ < 4)
       name += "_" + inner.getName().stripDialect().str();
-  return name;
+  uint64_t hash = llvm::xxh3_64bits((description + std::to_string(piece)).str());
+  return llvm::formatv("{0}_{1:x-8}", name, uint32_t(hash));
 }
 
 /// Returns how many bytes of a body argument a fused op reads.
@@ -91,7 +96,9 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
     }
     if (piece.zeroFirst)
       entry->second.push_back(KernelCall());
-    std::string name = makeName(prefix, names.size(), op);
+    std::string name = makeName(prefix, op, entry->first(), &piece - pieces->begin());
+    if (numbers.contains(name)) // equal hashes of different texts
+      name += "_" + std::to_string(names.size());
     auto calls = factory(op, piece, space, context, module, name)->emit(workspace);
     if (failed(calls))
       return nullptr;

@@ -119,7 +119,14 @@ static std::vector<std::string> listFurther(StringRef folder) {
   return hasFile(mpi) ? std::vector<std::string>{mpi} : std::vector<std::string>{};
 }
 
-llvm::Expected<ProgramLibraries> linkProgram(StringRef object, StringRef output,
+/// Adds all objects of an archive, also those that no other object refers to.
+static void addObjects(LinkDriver &driver, StringRef archive) {
+  driver.addForLinker({"--whole-archive"});
+  driver.add(archive.str());
+  driver.addForLinker({"--no-whole-archive"});
+}
+
+llvm::Expected<ProgramLibraries> linkProgram(StringRef archive, StringRef output,
                                              const Payload &payload, const LinkOptions &options) {
   llvm::Expected<LinkDriver> driver = LinkDriver::find();
   if (!driver)
@@ -131,12 +138,12 @@ llvm::Expected<ProgramLibraries> linkProgram(StringRef object, StringRef output,
   if (isExecutable) {
     if (llvm::Error error = driver->beginExecutable())
       return std::move(error);
-    driver->add(object.str());
+    addObjects(*driver, archive);
     addLibraries(*driver, *folder, options);
   } else {
     for (const char *flag : {"-shared", "-nostdlib"})
       driver->add(flag);
-    driver->add(object.str());
+    addObjects(*driver, archive);
   }
   driver->add(*folder + "/libpsrt_builtins.a");
   if (isExecutable)

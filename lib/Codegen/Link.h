@@ -17,10 +17,10 @@ struct LinkOptions {
   bool isPortable = false; ///< the libraries are in a folder beside the executable
 };
 
-/// Links `object` with the runtime to an executable or, if `output` ends in .so, to a shared
-/// library without the runtime. Appends `payload` to the program. Writes the output atomically.
-/// Returns the libraries of a portable program, or an empty list for other programs.
-llvm::Expected<ProgramLibraries> linkProgram(llvm::StringRef object, llvm::StringRef output,
+/// Links all objects of `archive` with the runtime to an executable or, if `output` ends in .so, to
+/// a shared library without the runtime. Appends `payload` to the program. Writes the output
+/// atomically. Returns the libraries of a portable program, or an empty list for other programs.
+llvm::Expected<ProgramLibraries> linkProgram(llvm::StringRef archive, llvm::StringRef output,
                                              const Payload &payload,
                                              const LinkOptions &options = {});
 

@@ -78,8 +78,7 @@ struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp
 };
 } // namespace
 
-static LogicalResult lower(ModuleOp module) {
-  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+static void addLowering(OpPassManager &pm) {
   pm.addPass(createCSEPass());
   math::MathExtendToSupportedTypesOptions extend; // 16-bit math runs in f32
   extend.targetTypeStr = "f32";
@@ -95,7 +94,18 @@ static LogicalResult lower(ModuleOp module) {
   pm.addPass(createConvertControlFlowToLLVMPass());
   pm.addPass(createConvertFuncToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
-  return pm.run(module);
+}
+
+LogicalResult codegen::lowerKernels(ModuleOp kernels) {
+  PassManager pm(kernels.getContext(), ModuleOp::getOperationName());
+  addLowering(pm);
+  return pm.run(kernels);
+}
+
+LogicalResult codegen::lowerKernelModules(ModuleOp modules) {
+  PassManager pm(modules.getContext(), ModuleOp::getOperationName());
+  addLowering(pm.nest<ModuleOp>());
+  return pm.run(modules);
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -145,8 +155,6 @@ static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
 std::unique_ptr<llvm::Module> codegen::translateKernels(ModuleOp kernels,
                                                         llvm::LLVMContext &context,
                                                         llvm::TargetMachine &machine) {
-  if (failed(lower(kernels)))
-    return nullptr;
   registerBuiltinDialectTranslation(*kernels.getContext());
   registerLLVMDialectTranslation(*kernels.getContext());
   std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernels, context);

@@ -9,8 +9,11 @@
 
 namespace parashard::codegen {
 
-/// Lowers `kernels` (scf, arith, math, vector, llvm) in place and translates them for `machine`.
-/// Returns null after a diagnostic.
+/// Lowers `kernels` (scf, arith, math, vector, llvm) in place to the llvm dialect.
+mlir::LogicalResult lowerKernels(mlir::ModuleOp kernels);
+/// Lowers each of the modules that `modules` contains, as `lowerKernels` does.
+mlir::LogicalResult lowerKernelModules(mlir::ModuleOp modules);
+/// Translates a module of the llvm dialect for `machine`. Returns null after a diagnostic.
 std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
                                                llvm::TargetMachine &machine);
 /// Optimizes the code. Fails with a diagnostic if the result calls functions other than memcpy,

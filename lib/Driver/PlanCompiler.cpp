@@ -75,7 +75,7 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   // exported batch may differ at another batch.
   llvm::sys::fs::file_status file;
   (void)llvm::sys::fs::status(request.options.model, file);
-  modelKey = llvm::formatv("{0}|{1}|{2}", hashText(writeBytecode(*module)), file.getSize(),
+  modelKey = llvm::formatv("{0}|{1}|{2}", support::hashText(writeBytecode(*module)), file.getSize(),
                            file.getLastModificationTime().time_since_epoch().count());
   if (llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster))
     mostRanks = cluster->cluster.getMostRanks();
@@ -326,7 +326,7 @@ std::string PlanCompiler::makeKey(llvm::StringRef kind, const CompileOptions &op
   for (const std::string &file : {costs::findClusterFile(options.cluster).value_or(""),
                                   options.shardingPolicy, options.schedule})
     if (llvm::StringRef(file).ends_with(".json"))
-      key += "|" + hashFile(file);
+      key += "|" + support::hashFile(file);
   return key;
 }
 

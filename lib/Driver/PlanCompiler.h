@@ -2,9 +2,9 @@
 #ifndef PARASHARD_LIB_DRIVER_PLANCOMPILER_H
 #define PARASHARD_LIB_DRIVER_PLANCOMPILER_H
 
-#include "lib/Driver/PlanCache.h"
 #include "lib/Pipeline/Layers.h"
 #include "lib/Planner/Search.h"
+#include "lib/Support/FileCache.h"
 #include "parashard/Driver.h"
 #include <map>
 #include <mutex>
@@ -100,9 +100,11 @@ private:
   Imported &import(int64_t batch, std::vector<std::string> &notes);
   mlir::OwningOpRef<mlir::ModuleOp> copy(int64_t batch, bool isShrunk);
 
+  static constexpr uint64_t kMostCacheBytes = 256 << 20;
+
   mlir::MLIRContext &context;
   const PlanRequest &request;
-  PlanCache cache;
+  support::FileCache cache{"plans", kMostCacheBytes};
   std::string modelKey; ///< identifies the model in the cache
   std::mutex mutex;     ///< protects `imported` and `failureReason`
   std::optional<int64_t> exportedBatch;

@@ -689,10 +689,10 @@ def test_output_that_is_a_link_is_written_through(tmp_path, exports, program, ex
 @pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_removes_temporary_folders(tmp_path, exports, number):
-    """Sends the signal while objects are written, and while the linker runs. The linker then does not find its folder."""
+    """Sends the signal when the objects are written, and while the linker runs. The linker then does not find its folder."""
     (tmp_path / "temporary").mkdir()
     command = [tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", "out", "--batch", "4"]
-    for wanted in ("program.o", "log.txt"):
+    for wanted in ("program.a", "log.txt"):
         environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
         compile_ = subprocess.Popen(list(map(str, command)), cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
         while compile_.poll() is None and not list(tmp_path.glob(f"temporary/*/{wanted}")):

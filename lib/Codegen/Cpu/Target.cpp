@@ -1,16 +1,22 @@
 // Writes an object file for one CPU (docs/rationale.md, "CPU code").
 #include "Target.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/Codegen/KernelModules.h"
 #include "lib/Codegen/Lowering.h"
+#include "lib/Support/FileCache.h"
+#include "lib/Support/Files.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/FileSystem.h"
+#include "llvm/Object/ArchiveWriter.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/ThreadPool.h"
 #include "llvm/TargetParser/Host.h"
+#include <atomic>
 
 using namespace mlir;
 using namespace parashard;
+using namespace parashard::support;
 using namespace parashard::codegen;
 
 /// Fails unless `cpu` can run code for `triple`. Must run before the target machine is created. For
@@ -29,6 +35,13 @@ static llvm::Error checkCpu(const llvm::Target &target, const llvm::Triple &trip
   return llvm::Error::success();
 }
 
+static std::unique_ptr<llvm::TargetMachine> createMachine(const llvm::Target &target,
+                                                          StringRef cpu) {
+  return std::unique_ptr<llvm::TargetMachine>(target.createTargetMachine(
+      llvm::Triple(llvm::sys::getDefaultTargetTriple()), cpu, "", llvm::TargetOptions(),
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+}
+
 llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
   llvm::InitializeAllTargetInfos();
   llvm::InitializeNativeTarget();
@@ -42,9 +55,7 @@ llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
   result.cpu = cpu == "native" ? llvm::sys::getHostCPUName().str() : cpu.str();
   if (llvm::Error unknown = checkCpu(*target, triple, result.cpu))
     return std::move(unknown);
-  result.machine.reset(target->createTargetMachine(triple, result.cpu, "", llvm::TargetOptions(),
-                                                   llvm::Reloc::PIC_, std::nullopt,
-                                                   llvm::CodeGenOptLevel::Default));
+  result.machine = createMachine(*target, result.cpu);
   const llvm::MCSubtargetInfo &info = *result.machine->getMCSubtargetInfo();
   auto has = [&](StringRef feature) { return info.checkFeatures(("+" + feature).str()); };
   result.lanes = 4;
@@ -53,32 +64,115 @@ llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
   return result;
 }
 
-LogicalResult CpuTarget::writeObject(ModuleOp kernels, StringRef path) const {
+/// A module of LLVM IR, which threads may compile independently of other modules.
+struct CpuTarget::Translated {
+  ModuleOp source;
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> module = translateKernels(kernels, context, *machine);
-  if (!module)
+  std::unique_ptr<llvm::Module> module;
+  std::string object; ///< result of compile
+};
+
+LogicalResult CpuTarget::translate(ModuleOp source, Translated &result) const {
+  result.source = source;
+  result.module = translateKernels(source, result.context, *machine);
+  if (!result.module)
     return failure();
-  for (llvm::Function &function : *module) {
+  for (llvm::Function &function : *result.module) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr("prefer-vector-width", std::to_string(lanes * 32));
     function.addFnAttr("target-cpu", cpu);
     function.setDoesNotThrow();
   }
-  if (failed(optimizeKernels(kernels, *module, *machine)))
-    return failure();
-  std::error_code code;
-  llvm::raw_fd_ostream os(path, code, llvm::sys::fs::OF_None);
-  if (code)
-    return kernels.emitError() << "cannot write " << path << ": " << code.message();
-  if (failed(writeCode(kernels, *module, *machine, llvm::CodeGenFileType::ObjectFile, os)))
-    return failure();
-  os.flush();
-  if (std::error_code failed = os.error()) {
-    os.clear_error();
-    return kernels.emitError() << "cannot write " << path << ": " << failed.message();
-  }
   return success();
+}
+
+static LogicalResult compile(ModuleOp source, llvm::Module &module, llvm::TargetMachine &machine,
+                             std::string &object) {
+  llvm::SmallString<0> bytes;
+  llvm::raw_svector_ostream os(bytes);
+  if (failed(writeCode(source, module, machine, llvm::CodeGenFileType::ObjectFile, os)))
+    return failure();
+  object = bytes.str().str();
+  return success();
+}
+
+/// Compiles kernels on all cores.
+LogicalResult CpuTarget::compileKernels(std::deque<Translated> &kernels) const {
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> hasFailed = false;
+  llvm::DefaultThreadPool pool;
+  for (size_t i = 0; i < std::min<size_t>(kernels.size(), pool.getMaxConcurrency()); ++i)
+    pool.async([&] {
+      std::unique_ptr<llvm::TargetMachine> own = createMachine(machine->getTarget(), cpu);
+      for (size_t k = next++; k < kernels.size(); k = next++) {
+        Translated &kernel = kernels[k];
+        if (failed(optimizeKernels(kernel.source, *kernel.module, *own)) ||
+            failed(compile(kernel.source, *kernel.module, *own, kernel.object)))
+          hasFailed = true;
+      }
+    });
+  pool.wait();
+  return success(!hasFailed);
+}
+
+/// Makes the objects of `kernels`, a module of one module per kernel. Lowers new kernels in place,
+/// and removes the others.
+FailureOr<std::vector<std::string>> CpuTarget::makeKernels(ModuleOp kernels) const {
+  constexpr uint64_t kMostCacheBytes = 256 << 20;
+  FileCache cache("kernels", kMostCacheBytes);
+  std::vector<std::string> objects;
+  struct NewKernel {
+    size_t index;
+    std::string key;
+  };
+  std::vector<NewKernel> newKernels;
+  for (auto kernel : llvm::make_early_inc_range(kernels.getOps<ModuleOp>())) {
+    std::string key = machine->getTargetTriple().str() + "|" + cpu + "|";
+    llvm::raw_string_ostream(key) << kernel;
+    std::optional<std::string> object = cache.find(key);
+    if (object)
+      kernel.erase();
+    else
+      newKernels.push_back({objects.size(), std::move(key)});
+    objects.push_back(object.value_or(""));
+  }
+  if (failed(lowerKernelModules(kernels)))
+    return failure();
+  std::deque<Translated> translated;
+  for (ModuleOp kernel : kernels.getOps<ModuleOp>())
+    if (failed(translate(kernel, translated.emplace_back())))
+      return failure();
+  if (failed(compileKernels(translated)))
+    return failure();
+  for (auto [kernel, result] : llvm::zip_equal(newKernels, translated)) {
+    cache.keep(kernel.key, result.object);
+    objects[kernel.index] = std::move(result.object);
+  }
+  return objects;
+}
+
+LogicalResult CpuTarget::writeObjects(ModuleOp module, StringRef path) const {
+  OwningOpRef<ModuleOp> kernels = divideKernels(module);
+  FailureOr<std::vector<std::string>> objects = makeKernels(*kernels);
+  Translated globals;
+  if (failed(objects) || failed(translate(module, globals)) ||
+      failed(compile(module, *globals.module, *machine, globals.object)))
+    return failure();
+  objects->push_back(std::move(globals.object));
+  std::vector<llvm::NewArchiveMember> members;
+  for (const std::string &object : *objects)
+    members.emplace_back(llvm::MemoryBufferRef(object, "kernel.o"));
+  // One file, because file systems may need longer to create many files than LLVM to compile them.
+  llvm::Error error = writeAtomically(
+      path,
+      [&](llvm::raw_ostream &os) {
+        return llvm::writeArchiveToStream(os, members, llvm::SymtabWritingMode::NormalSymtab,
+                                          llvm::object::Archive::K_GNU, /*Deterministic=*/true,
+                                          /*Thin=*/false);
+      },
+      0666);
+  return error ? LogicalResult(ps::reportError(module, std::move(error))) : success();
 }
 
 void codegen::addBytes(ModuleOp module, StringRef symbol, StringRef bytes, bool withSize) {

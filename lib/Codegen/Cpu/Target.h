@@ -5,8 +5,10 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Target/TargetMachine.h"
+#include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace parashard::codegen {
 
@@ -19,12 +21,18 @@ public:
   unsigned getLanes() const { return lanes; }
   /// Returns LLVM's name of the CPU, such as "x86-64-v3".
   llvm::StringRef getName() const { return cpu; }
-  /// Lowers `kernels` (func, scf, arith, math, vector, llvm) in place and writes an object file.
-  /// Fails with a diagnostic if the code calls functions other than memcpy, memset and f64 math
-  /// functions.
-  mlir::LogicalResult writeObject(mlir::ModuleOp kernels, llvm::StringRef path) const;
+  /// Compiles the kernels and globals of `module` (scf, arith, math, vector, llvm), and writes an
+  /// archive of object files. Takes the objects of known kernels from the user's cache folder, and
+  /// keeps those of new kernels there. Moves the kernels out of `module`. Fails with a diagnostic
+  /// if a kernel calls functions other than memcpy, memset and f64 math functions.
+  mlir::LogicalResult writeObjects(mlir::ModuleOp module, llvm::StringRef path) const;
 
 private:
+  struct Translated;
+  mlir::LogicalResult translate(mlir::ModuleOp source, Translated &result) const;
+  mlir::LogicalResult compileKernels(std::deque<Translated> &kernels) const;
+  mlir::FailureOr<std::vector<std::string>> makeKernels(mlir::ModuleOp kernels) const;
+
   std::shared_ptr<llvm::TargetMachine> machine;
   std::string cpu;
   unsigned lanes = 4;

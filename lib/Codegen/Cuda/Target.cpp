@@ -69,6 +69,8 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
 }
 
 static FailureOr<std::string> makePtx(ModuleOp kernels, llvm::TargetMachine &machine) {
+  if (failed(lowerKernels(kernels)))
+    return failure();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = translateKernels(kernels, context, machine);
   if (!module || failed(optimizeKernels(kernels, *module, machine)))
@@ -91,10 +93,10 @@ static FailureOr<std::string> makeReplay(ModuleOp kernels) {
   llvm::Expected<PrivateFolder> folder = PrivateFolder::create();
   if (!folder)
     return fail(folder.takeError());
-  std::string object = folder->name("replay.o"), library = folder->name("replay.so");
-  if (failed(host->writeObject(kernels, object)))
+  std::string archive = folder->name("replay.a"), library = folder->name("replay.so");
+  if (failed(host->writeObjects(kernels, archive)))
     return failure();
-  auto linked = linkProgram(object, library, Payload());
+  auto linked = linkProgram(archive, library, Payload());
   if (!linked)
     return fail(linked.takeError());
   auto bytes = llvm::MemoryBuffer::getFile(library, /*IsText=*/false,

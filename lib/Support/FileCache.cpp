@@ -1,5 +1,5 @@
-// Keeps the results of a plan search in files, for later searches of the same model.
-#include "lib/Driver/PlanCache.h"
+// Keeps results in files of the user's cache folder, for later runs of the same program.
+#include "lib/Support/FileCache.h"
 #include "lib/Support/Files.h"
 #include "parashard/Version.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,7 +14,7 @@
 namespace fs = llvm::sys::fs;
 using llvm::StringRef;
 
-namespace parashard::driver {
+namespace parashard::support {
 
 std::string hashText(StringRef text) {
   llvm::XXH128_hash_t hash = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
@@ -38,30 +38,31 @@ static std::string describeCompiler() {
                        status.getLastModificationTime().time_since_epoch().count());
 }
 
-PlanCache::PlanCache() : compiler(describeCompiler()) {
-  std::optional<std::string> caches = support::findCacheFolder();
+FileCache::FileCache(StringRef name, uint64_t mostBytes)
+    : mostBytes(mostBytes), compiler(describeCompiler()) {
+  std::optional<std::string> caches = findCacheFolder();
   if (!caches)
     return;
   llvm::SmallString<128> path(*caches);
-  llvm::sys::path::append(path, "plans");
+  llvm::sys::path::append(path, name);
   if (!fs::create_directories(path))
     folder = path.str();
 }
 
-std::string PlanCache::getPath(StringRef key) const {
+std::string FileCache::getPath(StringRef key) const {
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, hashText(compiler + "|" + key.str()));
   return path.str().str();
 }
 
-std::optional<std::string> PlanCache::find(StringRef key) const {
+std::optional<std::string> FileCache::find(StringRef key) const {
   if (folder.empty())
     return std::nullopt;
   std::string path = getPath(key);
   auto file = fs::openNativeFileForRead(path);
   if (!file)
     return llvm::consumeError(file.takeError()), std::nullopt;
-  // The destructor removes the entries with the oldest times first.
+  // `prune` removes the files with the oldest times first.
   (void)fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
   auto buffer = llvm::MemoryBuffer::getOpenFile(*file, path, /*FileSize=*/-1,
                                                 /*RequiresNullTerminator=*/false);
@@ -72,19 +73,37 @@ std::optional<std::string> PlanCache::find(StringRef key) const {
   return hash == hashText(bytes) ? std::optional(bytes.str()) : std::nullopt;
 }
 
-void PlanCache::keep(StringRef key, StringRef bytes) {
+void FileCache::keep(StringRef key, StringRef bytes) {
   if (folder.empty())
     return;
   hasGrown = true;
-  // Ignores errors such as a full disk, which only make the next search slower.
-  llvm::consumeError(support::writeAtomically(getPath(key), [&](llvm::raw_ostream &os) {
+  // Ignores errors such as a full disk, which only make the next run slower.
+  llvm::consumeError(writeAtomically(getPath(key), [&](llvm::raw_ostream &os) {
     os << hashText(bytes) << "\n" << bytes;
   }));
 }
 
-PlanCache::~PlanCache() {
-  if (!hasGrown)
-    return;
+FileCache::~FileCache() {
+  if (hasGrown && isTimeToPrune())
+    prune();
+}
+
+/// Returns true at most once an hour per folder, because a list of thousands of files takes long. A
+/// file next to the folder has the time of the last `true`.
+bool FileCache::isTimeToPrune() const {
+  constexpr std::chrono::hours kPause(1);
+  std::string path = folder + ".pruned";
+  auto now = std::chrono::system_clock::now();
+  fs::file_status status;
+  if (!fs::status(path, status) && now - status.getLastModificationTime() < kPause)
+    return false;
+  llvm::Error error = writeAtomically(path, [](llvm::raw_ostream &) {});
+  bool isWritten = !error; // otherwise, each call would return true
+  llvm::consumeError(std::move(error));
+  return isWritten;
+}
+
+void FileCache::prune() const {
   struct Entry {
     llvm::sys::TimePoint<> used;
     uint64_t bytes;
@@ -103,11 +122,11 @@ PlanCache::~PlanCache() {
   }
   llvm::sort(entries, [](const Entry &a, const Entry &b) { return a.used < b.used; });
   for (const Entry &entry : entries) {
-    if (total <= kMostBytes)
+    if (total <= mostBytes)
       break;
     if (!fs::remove(entry.path))
       total -= entry.bytes;
   }
 }
 
-} // namespace parashard::driver
+} // namespace parashard::support
