@@ -64,14 +64,14 @@ def assert_same(one, other):
     assert all(torch.equal(one[1][name], other[1][name]) for name in one[1])
 
 
-@pytest.mark.parametrize("plan", lanes.some(PLANS, ["averages", "zero 1", "zero 3", "1f1b", "dp and tp", "zb-h1"]))
+@pytest.mark.parametrize("plan", lanes.some(PLANS, ["averages", "zero 1", "zero 3", "1f1b"]))
 def test_every_bit_is_the_same(made, plan):
     folder, compile_plan = made
     plain = train(folder, compile_plan(plan, False), "--steps", STEPS)
     assert_same(train(folder, compile_plan(plan, True), "--steps", STEPS), plain)
 
 
-@pytest.mark.parametrize("plan", ["whole", "bf16", "zero 3", "gpipe", "1f1b", "zb-h1", "dp and tp"])
+@pytest.mark.parametrize("plan", lanes.some(["whole", "bf16", "zero 3", "gpipe", "1f1b", "zb-h1", "dp and tp"], ["bf16", "gpipe", "zb-h1", "dp and tp"]))
 def test_every_bit_is_the_same_with_activations(made, plan):
     folder, compile_plan = made
     plain = train(folder, compile_plan(plan, False), "--steps", STEPS)
@@ -261,14 +261,14 @@ def test_a_missing_wait_for_a_copy_is_detected(made, fake, what):
     log = folder / f"{what}.log"  # the fake driver appends to the log
     assert run(0, PSRT_FAKE_LOG=str(log)) == (0, "")
     waits = len(re.findall(r": wait \d+$", log.read_text(), re.M))
-    noticed = 0
-    for number in random.Random(0).sample(range(1, waits + 1), min(20, waits)):
+    noticed, count = 0, 8
+    for number in random.Random(0).sample(range(1, waits + 1), min(count, waits)):
         status, said = run(number)
         assert status == (3 if said else 0)
         assert not said or "no order between" in said
         noticed += status == 3
     print(f"{noticed} omitted waits detected; the program has {waits}")
-    assert noticed >= min(20, waits) // 2
+    assert noticed >= min(count, waits) // 2
 
 
 def test_checkpoints_go_between_devices(made, fake):

@@ -35,6 +35,7 @@ def translate(path, folder, *flags, expect=0):
 # ---- training ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", ["gpt2_eager", "llama_eager", "regressor"])
 def test_others_train_as_in_pytorch(tmp_path, exports, name, mesh):
@@ -48,6 +49,7 @@ def test_others_train_as_in_pytorch(tmp_path, exports, name, mesh):
     assert set(model.module.state_dict()) <= set(result.after) | {n for n, _ in model.module.named_buffers()}
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("name", sorted(CAUSAL))
 @pytest.mark.parametrize("optimize", [False, True], ids=["plain", "default"])
 def test_attention_is_found(tmp_path, exports, name, optimize):
@@ -181,6 +183,7 @@ def kept_as_they_are(path, module):
             if name in values and torch.equal(values[name], value) and not (value == value.flatten()[0]).all()}  # fmt: skip
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", ["bert", "bart", "neox", "opt", "vit", "resnet", "unet"])
 def test_first_step_of_the_default_export(tmp_path, exports, name, mesh):
@@ -290,6 +293,7 @@ def test_batch_norms_without_running_statistics(tmp_path):
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("optimize", [False, True], ids=["plain", "default"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_label_smoothing_that_the_exporter_drops(tmp_path, smoothing, optimize):

@@ -74,7 +74,7 @@ def prepare(folder, model, micro_batches):
     return model.export(folder / "model.pt2"), data
 
 
-@pytest.mark.parametrize("name", lanes.some(DEEP, ["llama", "bert"]))
+@pytest.mark.parametrize("name", lanes.some(DEEP, ["bert"]))
 def test_a_pipeline_equals_one_rank(tmp_path, name):
     """Weights, gradients and loss after a step of 4 micro-batches are equal. Tests uneven masks, tied parameters, and clipping over all stages."""
     micro_batches = 4
@@ -92,7 +92,7 @@ def test_a_pipeline_equals_one_rank(tmp_path, name):
         assert all(known[n].equal(v) for n, v in found.items()), f"{plan}: the bits differ from those of another schedule"
 
 
-@pytest.mark.parametrize("name", ["bart", "unet", "resnet"])
+@pytest.mark.parametrize("name", lanes.some(["bart", "unet", "resnet"], ["bart", "unet"]))
 def test_long_skips_cross_attention_and_statistics(tmp_path, name):
     """Tests values that pass several stages, several tensors between two stages, and running statistics."""
     micro_batches = 2

@@ -51,6 +51,7 @@ def check_same(folder, name, files=FILES[:3]):
         assert (folder / f"{name}-{file}").read_bytes() == (folder / f"one-{file}").read_bytes(), file
 
 
+@pytest.mark.cover(1)
 @pytest.mark.parametrize("how", ["mpirun", "torchrun", "standalone"])
 def test_processes_compute_what_one_process_does(compiled, how):
     folder, ranks, command, evaluate, said = compiled
@@ -70,8 +71,8 @@ def test_processes_compute_what_one_process_does(compiled, how):
 
 
 @pytest.mark.parametrize("make, mesh, flags", [
-    (models.llama, "dp=2", ()), lanes.full(models.mlp, "dp=2", ()), (vision.resnet, "dp=2", ()),
-    (models.gpt2_deep, "pp=4", ("--schedule", "zb-h1")), (models.gpt2_deep, "pp=2", ("--num-chunks", "2", "--schedule", "zb-v")),
+    lanes.full(models.llama, "dp=2", ()), lanes.full(models.mlp, "dp=2", ()), (vision.resnet, "dp=2", ()),
+    lanes.full(models.gpt2_deep, "pp=4", ("--schedule", "zb-h1")), (models.gpt2_deep, "pp=2", ("--num-chunks", "2", "--schedule", "zb-v")),
     lanes.full(language.bert, "dp=2,pp=2", ()), lanes.full(models.gpt2, "dp=2", ("--zero", "2")), (models.llama, "dp=2,tp=2", ("--zero", "3")),
     (language.bart, "pp=2,tp=2", ("--schedule", "gpipe")), lanes.full(vision.resnet, "pp=2", ()),
 ], ids=lambda part: getattr(part, "__name__", None))  # fmt: skip
