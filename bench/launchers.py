@@ -4,8 +4,8 @@
     bench/launchers.py [--model gpt|llama] [--rounds 9] [--steps 8]
 
 Runs the model of bench/train_step.py on dp=2, then on tp=2, with 1 thread per rank. Each round runs both kinds; the kind
-that runs first alternates. Prints the median step
-time of each, and the median and quartiles of the ratios of adjacent runs. The ratios cancel the drift of the machine.
+that runs first alternates. Prints the median step time of each kind, and the median and quartiles of the ratio of processes to threads
+in a round. The ratios cancel the drift of the machine.
 """
 import argparse
 import pathlib

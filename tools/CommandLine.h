@@ -33,16 +33,17 @@ public:
 /// Makes `--version` print the versions of Parashard and LLVM.
 void setVersion();
 
-/// Hides all options that are registered so far from `--help`. Tools call this function while only
-/// the options of LLVM's libraries are registered. Hidden options still work, and `--help-hidden`
-/// shows them.
+/// Hides the options that are registered so far, except `--help` and `--version`. Tools call this
+/// function while only the options of LLVM's libraries are registered. `--help` omits hidden
+/// options. Hidden options still work, and `--help-hidden` shows them.
 void hideLibraryOptions();
 
 /// Returns true if the switch `--NAME` is among the arguments, which need not be parsed yet.
 bool hasFlag(int argc, char **argv, llvm::StringRef name);
 
-/// Parses the command line of a tool into its `llvm::cl` options. Returns false after a message on
-/// stderr if a flag is unknown, or if its value is missing or empty (an unset shell variable).
+/// Parses the command line of a tool into its `llvm::cl` options. Prints an error to stderr and
+/// returns false if an argument is empty (such as an unset shell variable) or is not UTF-8. Does
+/// the same if a flag is unknown, lacks its value, or is given twice although it takes one value.
 bool parseTool(int argc, char **argv, llvm::StringRef overview);
 
 /// Records the exit status for the errors of a context: BadCommandLine after an error about a flag,

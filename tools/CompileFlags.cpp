@@ -169,7 +169,7 @@ static void addStepFlags(FlagTable &t, CompileFlags &f) {
          .help =
              "activation checkpointing: none, selective, full[+communication], "
              "modules=GLOB,... or budget=BYTES (the fastest choice found that needs at most this "
-             "memory per rank: 12GB, 500MiB)",
+             "memory per rank, such as 12GB or 500MiB)",
          .level = Planned,
          .inPlan = true,
          .trains = true},

@@ -109,7 +109,7 @@ Error PlanPrediction::checkModel(StringRef path, StringRef model, int64_t actual
   return ps::createFlagError("plan \"" + path + "\"",
                              ": made for a model with " + Twine(*parameters) + " parameters, but " +
                                  model + " has " + Twine(actual) +
-                                 "; search a plan for this model with ps-plan, or remove "
+                                 "; search for a plan for this model with ps-plan, or remove "
                                  "\"predicted\" from the file to use the plan as it is");
 }
 

@@ -48,8 +48,8 @@ def PS_VariableOp : PS_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolU
     - `frozen`: a parameter without a gradient.
     - `transient`: not saved in weight files (a non-persistent buffer).
 
-    Lifespan: from level 0 to the end. `ps-autodiff`, `ps-optimizer` and `ps-precision` create
-    gradients, optimizer state, averages, copies and accumulators.
+    Lifespan: from level 0 until code generation. `ps-autodiff`, `ps-optimizer` and `ps-precision`
+    create gradients, optimizer state, averages, copies and accumulators.
 
     Constraints:
     - (variable_c1) `of` names a variable.
@@ -98,7 +98,8 @@ def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
 
     Constraints:
     - (read_c1) exactly one of the symbol and the ref is given.
-    - (read_c2) the symbol names a `ps.variable` of the result's type (local type from level 3 on).
+    - (read_c2) the symbol names a `ps.variable`. The variable (from level 3 on, its local type) or
+      the ref has the type of the result.
 
     ```mlir
     %w = ps.read @wte : tensor<8x4xf32>
@@ -112,7 +113,8 @@ def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
 def PS_WriteOp : PS_VariableAccess<"write", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "sets a variable when the function returns";
   let description = [{
-    `if %ok` makes the write conditional on a scalar bool.
+    In a `rank.program`, the variable is set at this point of the program. `if %ok` makes the write
+    conditional on a scalar bool.
 
     Lifespan: created by the importers (level 0), and by passes up to level 3; used by code
     generation.

@@ -4,8 +4,8 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
   let summary = "the program that the ranks of one pipeline coordinate run when the host calls an entry";
   let description = [{
     `entry` is the name of the entry that the host calls: `step` (all micro-batches and the update),
-    `evaluate`, or `forward` (with `--loss none`). `rank.section` divides a program into several entries that the host calls one by
-    one.
+    `evaluate`, or `forward` (with `--loss none`). `rank.section` divides a program into several
+    entries that the host calls one by one.
 
     Lifespan: created by `ps-schedule` (level 4); used by memory planning and code generation.
 
@@ -26,7 +26,7 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
 }
 
 def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
-  let summary = "begins a separate entry, which ends at the next section";
+  let summary = "begins a separate entry, up to the next section or the end of the program";
   let description = [{
     With `--loss none`, the host passes the cotangents, and calls forward, backward and update
     separately. Values that later sections use are kept in a slot, which is a part of the arena. The
@@ -144,11 +144,13 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
 
     Constraints:
-    - (start_c1) the collective is all_reduce, reduce_scatter or all_gather.
+    - (start_c1) the collective is all_reduce, reduce_scatter or all_gather. The first two need a
+      `kind`. Only all_reduce may have `over_pp`.
     - (start_c2) there is one result per operand, of the same type for all_reduce.
     - (start_c3) the op has either `axes`, which are distinct axes of the mesh, or `over_pp`:
       ascending coordinates of the pipeline axis, including the program's own coordinate.
-    - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather.
+    - (start_c4) `dims` has one entry per operand for reduce_scatter and all_gather, and none for
+      all_reduce.
     - (start_c5) along its dim, an operand of reduce_scatter is as large as all shards of its result
       together. For all_gather, a result is as large as all shards of its operand together.
 

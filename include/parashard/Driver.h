@@ -44,7 +44,7 @@ struct CompileOptions {
   std::string splitMethod;
   int64_t numChunks = 1;          ///< stages per pipeline coordinate
   std::string schedule;           ///< name or FILE.json; empty: chosen by `numChunks`
-  std::string placement = "loop"; ///< placement of stages for this schedule: loop or v
+  std::string placement = "loop"; ///< placement of the stages of `schedule`: loop or v; no flag
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage, 0 to 3
   /// Padding of the dims of matmul weights: auto, off, or N (to multiples of N).

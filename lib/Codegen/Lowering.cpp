@@ -128,9 +128,9 @@ static bool isMathOfDoubles(const llvm::Function &function) {
   return llvm::any_of(kDoubleFunctions, isIt) && function.getReturnType()->isDoubleTy();
 }
 
-/// Returns true for intrinsics (except of f64) that the back end would turn into libm calls, one
-/// per lane. Also returns true for functions that are not intrinsics, except the f64 math
-/// functions.
+/// Returns true for functions that a kernel must not call: intrinsics that the back end would turn
+/// into one libm call per lane (except f64 intrinsics), and functions that are not intrinsics
+/// (except the f64 math functions).
 static bool callsLibrary(const llvm::Function &function) {
   if (!function.isIntrinsic())
     return !isMathOfDoubles(function);
@@ -143,7 +143,7 @@ static bool callsLibrary(const llvm::Function &function) {
   return llvm::is_contained(kCalls, function.getIntrinsicID());
 }
 
-/// Checks that kernels call no functions except f64 math functions.
+/// Checks that kernels call no function for which `callsLibrary` returns true.
 static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.use_empty() && callsLibrary(function))

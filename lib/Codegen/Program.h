@@ -27,8 +27,8 @@ describeByCoordinate(mlir::ModuleOp module,
 
 /// Writes "variables", with addresses and initial values, and "files", the files that contain
 /// initial values (path, bytes, hash). Adds weights that are copied into the program to `payload`.
-/// `adders` maps each accumulator to the pipeline coordinate that adds to it. Fails with a
-/// diagnostic if a file cannot be read.
+/// `adders` maps each variable that runs accumulate, or write outside of the update, to the
+/// pipeline coordinate of these runs. Fails with a diagnostic if a file cannot be read.
 mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
                                    const llvm::StringMap<int64_t> &adders, Payload &payload,
                                    llvm::json::OStream &json);
@@ -75,7 +75,7 @@ private:
   llvm::StringMap<int64_t> functionNumbers;
   llvm::StringMap<size_t> inputNumbers;
   llvm::DenseMap<mlir::Value, int64_t> tokenNumbers; ///< by token of an asynchronous op
-  llvm::StringMap<int64_t> adders; ///< by accumulator: the coordinate that adds to it
+  llvm::StringMap<int64_t> adders; ///< coordinates by variable; see `writeVariables`
   int64_t microBatches = 1;
   int64_t pp = 0; ///< the current program's pipeline coordinate
 };

@@ -22,7 +22,8 @@ std::optional<double> parseQuantity(llvm::StringRef text, Unit unit);
 /// bytes.
 llvm::StringRef getExample(Unit unit);
 
-/// Formats a number of seconds with three significant digits: "4.00 us", "12.3 ms", "1.05 s".
+/// Formats a number of seconds. From 1 us to 1000 s, the result has three significant digits:
+/// "4.00 us", "12.3 ms", "1.05 s".
 std::string printSeconds(double seconds);
 
 } // namespace parashard::costs

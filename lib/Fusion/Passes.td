@@ -8,18 +8,18 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   let summary = "groups the ops of class functions into kernels";
   let description = [{
     Ops of the lowering kinds Elementwise, Row and Movement that share one iteration space (rows x
-    columns) become one `ps.fused`. Where possible, an op reads the source of a Movement op directly,
-    as a strided view; otherwise, a kernel copies the view into a buffer. After the pass, a class function contains `ps.fused` ops,
-    library ops, collectives, views that library ops read through, and variable accesses. The
-    grouping itself changes no value. The options `biases` and `activations` may change how often a
-    16-bit sum is rounded.
+    columns) become one `ps.fused`. Where possible, an op reads the source of a Movement op
+    directly, as a strided view; otherwise, a kernel copies the view into a buffer. After the pass,
+    a class function contains `ps.fused` ops, library ops, collectives, views that library ops read
+    through, and variable accesses. The grouping itself changes no value. The options `biases` and
+    `activations` may change how often a 16-bit sum is rounded.
 
     - `biases`: a bias that is added to a `ps.contract` becomes an operand of the contraction. The
       library may add the bias before it rounds the sum, or round before and after the addition.
     - `sums`: a bias gradient becomes a second result of the matmul that computes the weight
       gradient, if the bias gradient is the sum of an operand of that matmul, and no kernel computes
       this operand.
-    - `float8`: matmuls of dequantized tensors read the 8-bit tensors and their scales instead.
+    - `float8`: matmuls read 8-bit tensors and their scales instead of the dequantized tensors.
     - `activations`: a tanh-GELU of a matmul's result becomes an epilogue of the matmul, and so does
       a multiplication of a matmul's result by the derivative of a tanh-GELU. The epilogue uses the
       f32 sums before they are rounded. This changes values, so the user must request this option.
@@ -63,10 +63,10 @@ def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
 def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
   let summary = "starts collectives of class functions early and waits for them late";
   let description = [{
-    Adds a `ps.wait` for a collective before the first op that uses its result, if a compute op is
-    between the two. Matmuls that are independent of the collective, such as those of weight
-    gradients, are moved between the two, until these ops take at least as long as the collective.
-    The estimated times are based on the cost interface and on the rates of the cluster
+    Moves independent matmuls, such as those of weight gradients, between a collective and the first
+    op that uses its result, until the ops in between take at least as long as the collective. If a
+    compute op is then in between, adds a `ps.wait` for the collective before the op that uses its
+    result. The estimated times are based on the cost interface and on the rates of the cluster
     (`ps.cluster`).
 
     A collective and one contraction are split into chunks along their outermost dim (`ps.chunks`),

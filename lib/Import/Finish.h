@@ -12,7 +12,7 @@ namespace parashard::import {
 void returnResults(mlir::OpBuilder &builder, mlir::func::FuncOp function, mlir::ValueRange results,
                    llvm::ArrayRef<std::string> names);
 
-/// Removes unused ops, then unused variables that are not in the model's file (`transient`).
+/// Removes unused ops, then unused variables that weight files do not contain (`transient`).
 void removeDead(mlir::ModuleOp module);
 /// Numbers the random ops from 0: sets `ps.key` on each dropout, and on each attention with
 /// dropout.

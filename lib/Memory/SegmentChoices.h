@@ -1,5 +1,5 @@
-// Finds the ways to recompute one segment's forward. Each way saves some bytes for backward, and
-// adds some time.
+// Finds the ways to recompute one segment's forward. Each way stores some bytes for backward, and
+// takes some time to run ops again.
 #ifndef PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 #define PARASHARD_LIB_MEMORY_SEGMENTCHOICES_H
 
@@ -36,7 +36,8 @@ struct SegmentChoice {
   std::vector<char> runs; ///< per op: 1 if the op runs again
 };
 
-/// Returns the choice in which each op with `may` = 1 runs again if its results are needed.
+/// Returns the choice in which each op with `may` = 1 and `mayRun` runs again if its results are
+/// needed.
 SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may);
 
 /// Returns the Pareto front of choices in bytes and cost, fewest bytes first. The choice without

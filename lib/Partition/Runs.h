@@ -14,7 +14,8 @@ struct Run {
   std::optional<int64_t> segment; ///< nullopt in `@update` and `@count`
   std::string name;               ///< base of the class name (`h` for blocks of the list `h`)
 
-  /// Ops in execution order, including clones of the cloneable ops that the run uses.
+  /// Ops in execution order. `completeRuns` adds the ops that the run clones: cloneable ops, and
+  /// views that another run computes.
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<mlir::Value> inputs;        ///< values from outside, in order of first use
   llvm::SmallVector<mlir::Attribute> variables; ///< symbols, in order of first use

@@ -32,8 +32,9 @@ public:
   std::pair<mlir::Value, mlir::Value> addReceive(mlir::Location loc, const Message &message);
   void addWait(mlir::Location loc, mlir::Value token);
   /// Appends the update. Collectives start in buckets, with waits before their uses. In a program
-  /// without sections, a collective that reads an accumulated variable starts early: directly after
-  /// the last run that may write the variable.
+  /// without sections, collectives that read accumulated variables start early, except reductions
+  /// over the pipeline axis. Each bucket of such collectives starts after the last run that may
+  /// write one of its variables.
   void addUpdate(mlir::func::FuncOp stage);
 
 private:

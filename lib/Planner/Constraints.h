@@ -70,7 +70,7 @@ struct Constraints {
 /// list for a flag that may have any value that ps-compile accepts.
 std::vector<std::string> listSearchedValues(llvm::StringRef flag);
 
-/// Fails if the choices contain a value that the search does not try. Also fails if they contain no
+/// Fails if a listed value is not one that the search tries. Also fails if the choices allow no
 /// value that the search tries; example: `>=4` for "zero". The message is the end of a sentence
 /// that begins with the flag.
 llvm::Error checkChoices(llvm::StringRef flag, const Choices &choices);

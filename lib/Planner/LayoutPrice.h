@@ -36,7 +36,8 @@ struct LayoutPrice {
 /// relative times.
 class CutCache {
 public:
-  /// Returns the first segment of each stage except stage 0, whatever the times of the segments.
+  /// Returns the first segment of each stage except stage 0. The result does not depend on the
+  /// times of the segments.
   using FindCuts =
       std::function<llvm::Expected<llvm::SmallVector<int64_t>>(const schedules::Placement &)>;
   /// Without `findCuts`, the cuts balance the times of the segments.
@@ -67,10 +68,10 @@ public:
       : table(std::move(table)), cluster(cluster), cache(cache) {}
 
   size_t getSegments() const { return table.segments.size(); }
-  /// Prices a layout. A round has as many micro-batches as there are stages. A schedule with many
-  /// rounds is simulated with fewer and extrapolated, because each additional round takes the same
-  /// time. Fails if the schedule does not fit the layout, or if there are fewer segments than
-  /// stages.
+  /// Prices a layout. A round has one micro-batch per stage, that is, `stages` * `chunks`. The
+  /// times of a schedule with many rounds are extrapolated from simulations with fewer rounds,
+  /// because each additional round takes the same time. Fails if the schedule does not fit the
+  /// layout, or if there are fewer segments than stages.
   llvm::Expected<LayoutPrice> price(const Layout &layout);
   struct Bounds {
     /// Seconds of the busiest coordinate: the forwards of the stages before its first stage, then

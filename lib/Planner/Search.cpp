@@ -683,10 +683,10 @@ private:
 
   std::string whyEmpty() const {
     if (mostSegments > 0)
-      return "no pipeline that the constraints allow fits: the model has " +
+      return "the constraints allow no valid pipeline: either the model's " +
              std::to_string(mostSegments) +
-             " layers to divide into stages, one stage for each rank of pp and chunk; use fewer "
-             "stages, or another schedule or number of micro-batches";
+             " layers are too few for pp x num-chunks stages, or no schedule supports the number "
+             "of micro-batches; use fewer stages, or another schedule or number of micro-batches";
     if (considered > 0)
       return "the model cannot be compiled for any mesh that the constraints allow";
     std::string text = "no plan has a global batch of " + std::to_string(problem.globalBatch) +

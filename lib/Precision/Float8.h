@@ -22,8 +22,8 @@ public:
 
   /// Quantizes both operands of each linear layer in `@micro_batch` and `@evaluate`, and both
   /// operands of the layer's backward contractions. Layers whose dims are not multiples of 16 stay
-  /// in bf16. Reports these layers: as an error with misfit=error, else as a warning. Warns if no
-  /// layer is quantized.
+  /// in bf16. Reports these layers: as an error with misfit=error, else as a warning. Warns if the
+  /// module has no linear layer that `LinearFinder` matches.
   mlir::LogicalResult run();
 
 private:

@@ -24,7 +24,8 @@ public:
 
 private:
   void assign(mlir::Operation *op);
-  /// Sets the type of a read's result to the type of the variable. Converts the operand of a write.
+  /// Sets the type of a read's result to the type of the variable. Converts the operand of a write
+  /// or an accumulation.
   void matchVariable(mlir::Operation *op);
   void matchResults(mlir::Operation *end);
   /// Returns the element type for the operands and results of an op, or null if they keep their

@@ -14,7 +14,7 @@ namespace parashard::sharding {
 ///
 /// `list` is the path of a list of modules, such as "model.layers", if `graph` contains only some
 /// of its blocks; otherwise `list` is empty. Each split in this list must be written as one entry
-/// for all of its blocks. Returns nullopt if this is not possible.
+/// for all of its blocks. Returns nullopt if a split cannot be written.
 std::optional<llvm::json::Object> writeSeeds(const ShardingGraph &graph, const Seeds &seeds,
                                              llvm::StringRef list);
 

@@ -67,8 +67,8 @@ llvm::SmallVector<LossPart> splitLoss(mlir::OpBuilder &builder, mlir::Value loss
 bool isUneven(llvm::ArrayRef<LossPart> parts);
 
 /// Returns true if each value and count of the parts is a linear function of sums over several
-/// samples, or depends on no sample. The values of a partial batch can then be computed from whole
-/// batches.
+/// samples, or depends on no sample. The runtime can then compute the values of a partial batch
+/// from the values of batches that it fills by repeating samples.
 bool areRowSums(mlir::OpBuilder &builder, llvm::ArrayRef<LossPart> parts);
 
 /// Returns true if a partial batch can be padded with samples whose labels are ignored. Each part

@@ -1,4 +1,4 @@
-"""The Python part of Parashard. `parashard.export` writes models for `ps-compile`. It needs PyTorch, and transformers for Hugging Face models."""
+"""The Python part of Parashard. `parashard.export` writes models for `ps-compile`. The export needs PyTorch, and transformers for Hugging Face models."""
 import pathlib
 
 __version__ = (pathlib.Path(__file__).parent / "VERSION").read_text().strip()

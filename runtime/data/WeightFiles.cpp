@@ -92,7 +92,7 @@ void WeightFiles::addIndexed(const std::string &index, const Json &json) {
     names.insert(map.text(tensor));
   for (const std::string &name : names) {
     if (name.find('\0') != std::string::npos)
-      PSRT_FAIL(BadInput, "\"%s\" names a file with a NUL byte; export the weights again",
+      PSRT_FAIL(BadInput, "\"%s\" has a file name with a NUL byte; export the weights again",
                 index.c_str());
     if (name.find('/') != std::string::npos || name.empty() || name == "." || name == "..")
       PSRT_FAIL(BadInput,
@@ -212,8 +212,8 @@ static std::unique_ptr<OutputFile> stageIndex(const std::string &path, const Jso
   return file;
 }
 
-/// Renames all files to their final names. Removes the old index before the first rename, and
-/// commits the new index last.
+/// Renames all files to their final names. The last of several files is the new index; the old
+/// index is removed before the first rename. A single file has no index.
 static void commitAll(const StagedFiles &staged) {
   if (staged.size() > 1)
     staged.back()->retract();

@@ -188,7 +188,7 @@ void addOutput(FlagTable &t, Flags &f) {
       f.progress);
   t.add({.name = "quiet",
          .value = "",
-         .help = "print no progress, same as --progress none",
+         .help = "print no progress and no lines about written files",
          .excludes = "progress",
          .isOfProcess = true},
         f.quiet);

@@ -152,8 +152,8 @@ void checkOutputPaths(const Session &session, const Flags &flags,
     if (keepsAverages(session.getProgram()))
       check.checkWeights(averagesPath(flags.exportWeights));
   }
-  // The first three outputs may be devices or pipes. The other outputs are renamed when they are
-  // complete.
+  // The first three outputs may be devices or pipes. Each other output is written under a
+  // temporary name, and renamed when it is complete.
   check.checkFile("--losses", flags.losses, checkWritable);
   check.checkFile("--log", flags.log, checkWritable);
   check.checkFile("--trace", flags.trace, checkWritable);

@@ -17,8 +17,8 @@ std::atomic<int> interrupts{0}; ///< number of SIGTERM and SIGINT received
 /// Writes a line to stderr; safe in a signal handler.
 void say(std::string_view line) { (void)!write(STDERR_FILENO, line.data(), line.size()); }
 
-/// Ends the process by the default action of the signal. Process 1 of a container ignores the
-/// default action, so the process exits with 128 + number instead.
+/// Ends the process by the default action of the signal. In process 1 of a container, the default
+/// action has no effect, and the process exits with 128 + number.
 void endAtOnce(int number) {
   say("error: stopped by a second signal; nothing more is saved\n");
   std::signal(number, SIG_DFL);

@@ -62,8 +62,8 @@ struct ProbePlan {
   std::vector<Probe> probes;
 };
 
-/// Returns the buffer size in bytes that the figures need. The size exceeds the caches of a
-/// processor.
+/// Returns the buffer size in bytes that the figures need: 256 MiB for GPUs, else 64 MiB. Buffers
+/// should be larger than the caches.
 int64_t getBufferBytes(const Target &target);
 
 /// Plans all measurements. Each buffer of the program has `bufferBytes` bytes, which must be a

@@ -446,8 +446,8 @@ psrt_status psrt_describe(psrt_program *program, const char *what, const char *n
   return guarded(program, [&] {
     sessionOf(program);
     if (!what || !name || !dtype || !rank || *rank < 0 || (*rank > 0 && !shape))
-      PSRT_FAIL(BadArgument, "psrt_describe needs what, name, dtype, rank, and shape with room for "
-                             "*rank sizes");
+      PSRT_FAIL(BadArgument, "psrt_describe: what, name, dtype and rank must not be NULL, *rank "
+                             "must be at least 0, and shape must have room for *rank sizes");
     auto [foundDtype, foundShape] = describe(program, what, name);
     int32_t room = *rank;
     *rank = int32_t(foundShape.size());

@@ -195,8 +195,9 @@ void setRates(Session &session, const std::string &glob, double value) {
     if (auto other = outside.find(rate); other != outside.end())
       PSRT_FAIL(
           BadArgument,
-          "\"%s\" matches \"%s\" but not \"%s\", which is in the same optimizer group with the "
-          "same lr; compile with --optimizer \"%s=...\" in front of the other groups",
+          "--set: \"%s\" matches \"%s\" but not \"%s\", and both have the same learning rate, "
+          "since they are in one optimizer group; compile with --optimizer \"%s=...\" before the "
+          "other --optimizer flags",
           glob.c_str(), parameter->displayName().c_str(), other->second->displayName().c_str(),
           glob.c_str());
     session.setScalar(rate, value);

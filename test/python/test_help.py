@@ -23,7 +23,7 @@ ABOUT = """\
 
 `ps-compile --help` prints these flags. A plan file (`--plan`) may set `--target` and the flags of
 the section Plan.
-`build/venv/bin/python test/python/test_help.py` makes this page from `tools/ps-compile/Flags.cpp`.
+`build/venv/bin/python test/python/test_help.py` makes this page from `ps-compile --help`.
 [program-flags.md](program-flags.md) has the flags of a compiled program.
 
 """

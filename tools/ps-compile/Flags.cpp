@@ -167,8 +167,8 @@ bool checkPortable(const FlagTable &table, const Flags &f, const CommandLine &li
   return true;
 }
 
-/// Returns the target. Portable programs default to the instructions that servers have had since
-/// 2013 (AVX2, FMA).
+/// Returns the target. On x86, portable programs default to the instructions that servers have had
+/// since 2013 (AVX2, FMA). On other machines, portable programs default to cpu:generic.
 std::string getTarget(const FlagTable &table, const Flags &f) {
   if (table.isGiven("target") || !f.portable)
     return f.targetName == "cpu" ? "cpu:native" : f.targetName;
@@ -415,7 +415,8 @@ llvm::Expected<PlanRequest> makeAutomaticRequest(FlagTable &table, const Flags &
   if (!table.isGiven("target") && cluster.cluster)
     c.target = cluster.getTarget();
   std::optional<int64_t> globalBatch = compile.globalBatch;
-  compile.globalBatch.reset(); // would fix the number of micro-batches, which the search chooses
+  // The search chooses the number of micro-batches, so --global-batch must not fix it here.
+  compile.globalBatch.reset();
   if (llvm::Error error = finishCompileFlags(table, compile))
     return std::move(error);
   if (llvm::Error error = checkValues(table, compile))

@@ -28,9 +28,9 @@ EXAMPLE
   ps-plan --diff plan.json other.json
   ps-plan plans/plan-1.json plans/plan-2.json --measured        choose by the traces plans/plan-1.trace.json and plans/plan-2.trace.json
 
-ps-plan searches mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute. Without
+ps-plan chooses mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute. Without
 --predict, these flags are constraints that restrict the search: a value, a list 1,2,4, a range <=8, >=2 or 2..8,
-or * (any value). All other flags of Plan take one value.
+or * (any value). All other flags of the section Plan take one value.
 
 Exit status: 0 success, 1 error in the model or no plan fits, 2 error in the command line.)help";
 
@@ -110,7 +110,7 @@ llvm::Error compareFiles(PlanLine &line) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   reportFailedWrites();
-  cl::ResetCommandLineParser(); // libLLVM's own options
+  cl::ResetCommandLineParser(); // removes the options that libLLVM registers
   bool predicts = hasFlag(argc, argv, "predict");
   PlanLine line;
   addFlags(line, predicts);

@@ -28,7 +28,7 @@ EXAMPLE
 
 --inputs holds the rows of all micro-batches along dim 0, and initial values of variables by name.
 --outputs holds the results by name, and the unsharded value of every variable by symbol.
---compare reads a file that another run wrote with --outputs. Example: a run at level training:
+--compare reads a file that another run wrote with --outputs. Example: compare levels 1 and 3:
   ps-run 1-training.mlir --entry step --inputs batch.safetensors --outputs whole.safetensors
   ps-run 3-partitioned.mlir --entry step --inputs batch.safetensors --compare whole.safetensors \
     --tolerance 1e-5

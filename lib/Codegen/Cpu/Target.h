@@ -1,4 +1,4 @@
-// Compiles kernels in MLIR to an object file for one CPU.
+// Compiles kernels in MLIR to an archive of object files for one CPU.
 #ifndef PARASHARD_LIB_CODEGEN_CPU_TARGET_H
 #define PARASHARD_LIB_CODEGEN_CPU_TARGET_H
 
@@ -22,9 +22,9 @@ public:
   /// Returns LLVM's name of the CPU, such as "x86-64-v3".
   llvm::StringRef getName() const { return cpu; }
   /// Compiles the kernels and globals of `module` (scf, arith, math, vector, llvm), and writes an
-  /// archive of object files. Takes the objects of known kernels from the user's cache folder, and
-  /// keeps those of new kernels there. Moves the kernels out of `module`. Fails with a diagnostic
-  /// if a kernel calls functions other than memcpy, memset and f64 math functions.
+  /// archive of object files. Reuses the objects that are in the user's cache folder, and adds the
+  /// objects of new kernels to this folder. Moves the kernels out of `module`. Fails with a
+  /// diagnostic if a kernel calls functions other than memcpy, memset and f64 math functions.
   mlir::LogicalResult writeObjects(mlir::ModuleOp module, llvm::StringRef path) const;
 
 private:

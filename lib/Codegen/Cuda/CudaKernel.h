@@ -60,8 +60,8 @@ private:
   mlir::Value groupNumber();
   mlir::Value isBelow(mlir::Value value, int64_t bound);
   mlir::Value both(mlir::Value x, mlir::Value y);
-  /// Returns the row of this thread's group. A group without a row gets the last row, and
-  /// rowCondition is then false.
+  /// Returns `row`, or the last of `rows` rows if `row` does not exist. In the second case,
+  /// `rowCondition` is false.
   mlir::Value clampRow(mlir::Value row, int64_t rows);
   void emitChunk();
   void storePartials();

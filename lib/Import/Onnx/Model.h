@@ -26,7 +26,7 @@ struct OnnxTensor {
   std::string file;          ///< file with the bytes: the model, or a file of external data
   uint64_t offset = 0;       ///< offset in `file`
   uint64_t size = 0;         ///< size in bytes
-  bool isRaw = true;         ///< false: the bytes are in `decoded` (varints in the file)
+  bool isRaw = true;         ///< false: the file has varints, and `decoded` has the bytes
   std::vector<char> decoded; ///< little-endian, row-major
 };
 
@@ -75,7 +75,7 @@ private:
   std::vector<OnnxTensor> tensors;
   llvm::StringMap<unsigned> byName;
   mutable std::map<std::string, std::unique_ptr<llvm::MemoryBuffer>> buffers;
-  std::map<std::string, std::string> sums; ///< SHA-1 of files whose checksum was requested
+  std::map<std::string, std::string> sums; ///< SHA-1 of files for which the model has a checksum
 };
 
 /// Returns the value of a key in a message's metadata, or "".

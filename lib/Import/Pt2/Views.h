@@ -26,7 +26,7 @@ struct View {
   std::string base;
   const Node *node = nullptr; ///< node that defines the view
   unsigned result = 0;
-  /// False if it is only known at run time whether PyTorch shares the memory.
+  /// False if the importer does not know whether, or in which way, PyTorch shares the memory.
   bool isCertain = true;
 
   bool isDetached() const { return node->target == "aten.detach.default"; }

@@ -264,8 +264,8 @@ void bindBlasMatmul(CpuRank &rank, const MatmulOp &op, Bound &bound) {
 
 //===--- bias gradients ---------------------------------------------------===//
 
-/// A matmul with a bias gradient. `run` and `prepared` are the functions and data of the matmul
-/// alone, as in Bound.
+/// A matmul with a bias gradient. `run` and `prepared` are the fields of Bound for the matmul
+/// alone.
 struct PreparedSums : Prepared {
   void (*run)(const Bound &) = nullptr;
   void *prepared = nullptr;

@@ -42,7 +42,8 @@ public:
   std::vector<PsrtFakeAccess> accesses();
 
   bool roundsToTf32 = false;
-  /// Make one element wrong: of the output, or of the gradient of the queries.
+  /// Make one element of the result wrong. If attention has several results, the element is in the
+  /// output, or in the gradient of the queries.
   bool isWrong = false;
   bool isUnrepeatable = false; ///< flip the last bit of one element
   bool hasNans = false;        ///< attention gives NaN in rows that see no key

@@ -13,7 +13,8 @@ namespace psrt::fake {
 /// Thrown by waits when the communicator is aborted.
 struct BoardAborted {};
 
-/// The shared memory of one communicator: one slot per rank, one mailbox per pair of ranks.
+/// The shared memory of one communicator: one slot per rank, and one mailbox from each rank to
+/// each rank.
 class Board {
 public:
   static constexpr size_t kSlotBytes = 1 << 18; ///< bytes of a rank's slot

@@ -1,4 +1,4 @@
-// Checks that the PTX that `ptxOfKernel` returns is a complete module with only this kernel.
+// Checks that `ptxOfKernel` returns a complete PTX module that contains only the requested kernel.
 #include "runtime/core/Status.h"
 #include "runtime/device/cuda/kernels/Launches.h"
 #include <cstdio>
