@@ -98,8 +98,8 @@ def PS_ReadOp : PS_VariableAccess<"read", [Pure]> {
 
     Constraints:
     - (read_c1) exactly one of the symbol and the ref is given.
-    - (read_c2) the symbol names a `ps.variable`. The variable (from level 3 on, its local type) or
-      the ref has the type of the result.
+    - (read_c2) the symbol names a `ps.variable`. The result has the type of the variable (from
+      level 3 on, the variable's local type), or the type that the ref refers to.
 
     ```mlir
     %w = ps.read @wte : tensor<8x4xf32>

@@ -137,9 +137,10 @@ def Rank_StartOp : Rank_Op<"start", [HasParent<"ProgramOp">]> {
   let summary = "starts one collective on a bucket of tensors";
   let description = [{
     The results are defined after `rank.wait` of the token. `all_reduce` and `reduce_scatter` reduce
-    by `kind`. `reduce_scatter` and `all_gather` act along `dims` (one per operand). The members of
-    the collective are the ranks whose coordinates differ only along `axes`, or only in the pipeline
-    coordinates `over_pp`. All members start the collectives of one queue in the same order.
+    by `kind`. `reduce_scatter` and `all_gather` act along `dims` (one per operand). With `axes`,
+    the members of the collective are the ranks whose coordinates differ only along these axes. With
+    `over_pp`, the members differ only in their pipeline coordinate, which is one of `over_pp`. All
+    members start the collectives of one queue in the same order.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.
 

@@ -136,8 +136,8 @@ static int64_t getMicroBatch(rank::RunOp run) {
   return getConstant(run.getMicroBatch());
 }
 
-/// Returns true if `callee` does not belong to the update, and writes the variable that is passed
-/// as `argument` with `ps.write`.
+/// Returns true if `callee` does not belong to the update, and has a `ps.write` to the variable
+/// that is passed as `argument`.
 /// Examples: `loss.count`, if its value is 1 or is computed from the sums of `@count`; an
 /// accumulated maximum; the running statistics of a batch norm.
 static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {

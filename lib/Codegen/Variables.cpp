@@ -135,7 +135,7 @@ LogicalResult InitialValues::describe(json::Object &object, ps::VariableOp varia
                     toNumber(distribution.getSecond().getValueAsDouble())};
     return success();
   }
-  return variable.emitError() << "has an unsupported form of initial value: " << init;
+  return variable.emitOpError() << "has an unsupported form of initial value: " << init;
 }
 
 /// Returns the 64-bit FNV-1a hash. The runtime computes the same hash.

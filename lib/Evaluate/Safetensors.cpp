@@ -63,9 +63,13 @@ static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef nam
   std::optional<JsonValue> shape = entry.getArray("shape");
   std::vector<JsonValue> offsets =
       entry.getArray("data_offsets").value_or(JsonValue()).getElements();
-  Type type = getType(entry.getString("dtype").value_or(""), context);
-  if (!shape || offsets.size() != 2 || !type)
-    return bad(path, "entry '" + name + "' needs a supported dtype, a shape and two data_offsets");
+  std::optional<std::string> dtype = entry.getString("dtype");
+  if (!shape || offsets.size() != 2 || !dtype)
+    return bad(path, "entry '" + name + "' needs a dtype, a shape and two data_offsets");
+  Type type = getType(*dtype, context);
+  if (!type)
+    return llvm::createStringError("cannot read '" + path + "': entry '" + name + "' has dtype " +
+                                   *dtype + ", which is not supported");
   SmallVector<int64_t> sizes;
   int64_t expected = std::max(1u, type.getIntOrFloatBitWidth() / 8);
   bool overflows = false;

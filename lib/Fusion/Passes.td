@@ -17,8 +17,8 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
     - `biases`: a bias that is added to a `ps.contract` becomes an operand of the contraction. The
       library may add the bias before it rounds the sum, or round before and after the addition.
     - `sums`: a bias gradient becomes a second result of the matmul that computes the weight
-      gradient, if the bias gradient is the sum of an operand of that matmul, and no kernel computes
-      this operand.
+      gradient, if the bias gradient is the sum of an operand of that matmul, and no `ps.fused`
+      computes this operand.
     - `float8`: matmuls read 8-bit tensors and their scales instead of the dequantized tensors.
     - `activations`: a tanh-GELU of a matmul's result becomes an epilogue of the matmul, and so does
       a multiplication of a matmul's result by the derivative of a tanh-GELU. The epilogue uses the
@@ -46,9 +46,10 @@ def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
   let description = [{
     Runs before `ps-outline-segments`, for targets whose matmuls compute bias gradients
     (`ps-fuse{sums=true}`). By default, a bias gradient has the phase `backward_input`, because the
-    kernel that computes the cotangent can also sum the cotangent. If no kernel computes the
-    cotangent, and the matmul of the weight gradient can compute the sum, then the sum and its
-    accumulation move to the phase `backward_weight` of the same segment. No value changes.
+    `ps.fused` that computes the cotangent can also sum the cotangent. If a library op computes the
+    cotangent, or the function receives it, no `ps.fused` computes it. The sum and its accumulation
+    then move to the phase `backward_weight` of the same segment, if the matmul of the weight
+    gradient can compute the sum. No value changes.
 
     With `activations`, the cotangent of a GELU's input counts as computed by a matmul, as with
     `ps-fuse{activations}`.

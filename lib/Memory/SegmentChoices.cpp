@@ -1,4 +1,5 @@
-// Finds the choices of a segment by minimum cuts.
+// Finds which forward ops of a segment to recompute. Tries all sets of few ops, and uses minimum
+// cuts for many.
 #include "SegmentChoices.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -125,7 +126,8 @@ private:
     }
   }
 
-  /// Returns the cheapest choice if a saved byte costs `price`; nullopt if no finite cut exists. A
+  /// Returns the choice with the least cost + `price` * (bytes stored for backward); nullopt if no
+  /// finite cut exists. A
   /// value on the source's side of the cut is needed, and an op on this side runs again.
   std::optional<SegmentChoice> solve(double price) {
     int values = graph.values.size(), source = values + graph.ops.size(), sink = source + 1;
@@ -155,7 +157,8 @@ private:
     for (const SegmentGraph::Op &op : graph.ops)
       all += op.cost;
     SegmentChoice none = found.front();
-    std::optional<SegmentChoice> least = solve(double(all)); // a saved byte costs more than all ops
+    // One stored byte costs more than all ops.
+    std::optional<SegmentChoice> least = solve(double(all));
     if (!least)
       return;
     searchBetween(*least, none);

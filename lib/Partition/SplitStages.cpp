@@ -80,8 +80,9 @@ private:
   std::vector<IRMapping> values; ///< copies of values, by stage
 };
 
-/// Adds a first segment to each stage that has copies, in every function. Example: if only stage 1
-/// has copies, the cuts [4, 8] become [4, 9], and segment 4 holds the copies.
+/// Adds a first segment to each stage that has copies in any function. The stage gets this segment
+/// in all functions. Example: if only stage 1 has copies, the cuts [4, 8] become [4, 9], and
+/// segment 4 holds the copies.
 void addFirstSegments(ModuleOp module, MutableArrayRef<func::FuncOp> functions,
                       ArrayRef<std::vector<SmallVector<Operation *>>> copies) {
   Stages stages = getStages(module);

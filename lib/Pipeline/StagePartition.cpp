@@ -678,8 +678,9 @@ Error checkProblem(const PartitionProblem &problem) {
   if (Error error = checkPlacement(problem.placement, layers))
     return error;
   if (problem.bytes.size() != layers - 1)
-    return createStringError("got the bytes of " + Twine(problem.bytes.size()) + " cuts for " +
-                             count(layers, "layer") + "; expected " + Twine(layers - 1));
+    return createStringError("got " + count(problem.bytes.size(), "byte count") +
+                             " of layer boundaries for " + count(layers, "layer") + "; expected " +
+                             Twine(layers - 1));
   if (Error error = checkNumbers(problem.weights, "weight",
                                  [](size_t i) { return ("layer " + Twine(i)).str(); }))
     return error;

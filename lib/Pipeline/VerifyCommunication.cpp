@@ -31,8 +31,8 @@ struct Entry {
   std::vector<int64_t> members;
 };
 
-/// The progress of a coordinate: its next op, and by queue, the operations that have started but
-/// not completed, in order.
+/// The progress of a coordinate: its next op, and for each queue, the communications that have
+/// started but not completed, in order.
 struct State {
   int64_t coordinate;
   Block::iterator next, end;
@@ -195,7 +195,7 @@ private:
     return op->getAttrOfType<StringAttr>("queue").str();
   }
 
-  /// Returns the operation that a coordinate waits for, or null.
+  /// Returns the communication that a coordinate waits for, or null.
   Entry *getAwaited(State &state) {
     auto wait = state.isAtEnd() ? rank::WaitOp() : dyn_cast<rank::WaitOp>(*state.next);
     Operation *started = wait ? wait.getToken().getDefiningOp() : nullptr;
@@ -224,15 +224,16 @@ private:
       states.at(coordinate).queues[getQueue(op)].pop_front();
   }
 
-  /// Returns the operation at the head of the queue that contains `entry` on coordinate `self`. The
-  /// operation must complete before `entry` can complete. Returns `entry` if the queue is empty.
+  /// Returns the communication at the head of the queue that contains `entry` on coordinate `self`.
+  /// This communication must complete before `entry` can complete. Returns `entry` if the queue is
+  /// empty.
   const Entry &findFirst(const Entry &entry, int64_t self) {
     auto &pending = states.at(self).queues[getQueue(entry.ops.at(self))];
     return pending.empty() ? entry : *pending.front();
   }
 
   /// Returns a coordinate that must advance before `awaited` completes: one that has not started
-  /// the operation, or has earlier operations in its queue.
+  /// the communication, or has earlier communications in its queue.
   int64_t findCulprit(const Entry &awaited, int64_t self) {
     const Entry &entry = findFirst(awaited, self);
     for (const auto &[coordinate, op] : entry.ops) {

@@ -40,7 +40,7 @@ public:
   /// times of the segments.
   using FindCuts =
       std::function<llvm::Expected<llvm::SmallVector<int64_t>>(const schedules::Placement &)>;
-  /// Without `findCuts`, the cuts balance the times of the segments.
+  /// Without `findCuts`, `get` balances the load of the coordinates.
   explicit CutCache(FindCuts findCuts = nullptr) : findCuts(std::move(findCuts)) {}
 
   /// Returns the first segment of each stage except stage 0. Without `findCuts`, the cuts balance
@@ -52,7 +52,8 @@ public:
 
 private:
   /// Kind, ranks and chunks of the placement. Without `findCuts`, also the rounded seconds of each
-  /// segment, and twice the bytes of the boundary after it (0 with more than 64 segments).
+  /// segment, and for each segment except the last, the bytes that a cut after it sends in both
+  /// directions (0 with more than 64 segments).
   using Key = std::vector<int64_t>;
   llvm::Expected<llvm::ArrayRef<int64_t>> getFixed(const schedules::Placement &placement,
                                                    int64_t segments);
@@ -68,16 +69,17 @@ public:
       : table(std::move(table)), cluster(cluster), cache(cache) {}
 
   size_t getSegments() const { return table.segments.size(); }
-  /// Prices a layout. A round has one micro-batch per stage, that is, `stages` * `chunks`. The
-  /// times of a schedule with many rounds are extrapolated from simulations with fewer rounds,
-  /// because each additional round takes the same time. Fails if the schedule does not fit the
-  /// layout, or if there are fewer segments than stages.
+  /// Prices a layout. A round has one micro-batch per stage of the model, that is,
+  /// `Layout::stages` coordinates * `chunks` micro-batches. The times of a schedule with many
+  /// rounds are extrapolated from simulations with fewer rounds, because each additional round
+  /// takes the same time. Fails if the schedule does not fit the layout, or if there are fewer
+  /// segments than stages.
   llvm::Expected<LayoutPrice> price(const Layout &layout);
   struct Bounds {
-    /// Seconds of the busiest coordinate: the forwards of the stages before its first stage, then
-    /// its own work on all micro-batches. Includes the messages of the earlier stages, and
-    /// all messages of the coordinate except the last. Excludes its later idle time, and
-    /// communication over data axes.
+    /// Seconds of the busiest coordinate: the time until the first micro-batch arrives (the
+    /// forwards of the stages before its first stage), and its own work on all micro-batches.
+    /// Includes the messages of the earlier stages, and all messages of the coordinate except the
+    /// last. Excludes its later idle time, and communication over data axes.
     double seconds = 0;
     /// Bytes of the rank that uses the most memory, by ZeRO stage: its variables, and the values
     /// that its largest stage saves for the backward of one micro-batch.

@@ -100,12 +100,14 @@ private:
   }
 
   /// Returns true if segment `before` uses `x` in the same way as segment `after` uses `y`. This
-  /// holds if both are the same value, or equal leaves (reads or constants). It also holds if
-  /// the ops that produce `x` and `y` have the same index in their segments, and `x` and `y` have
-  /// the same result number. The two segments are then either `before` and `after`, or `before` - 1
-  /// and `after` - 1. If `isFirst`, `before` is the first of the equal segments, and its
-  /// predecessor may be different. If `before` produces `y` in this case, `x` may be any value that
-  /// `before` does not produce.
+  /// holds if both are the same value, or equal leaves (reads or constants). It also holds in two
+  /// cases:
+  /// - `after` produces `y`, and `before` produces `x` at the same position (op index in the
+  /// segment
+  ///   and result number).
+  /// - `before` produces `y`, and segment `before` - 1 produces `x` at the same position. With
+  ///   `isFirst`, `before` is the first of the equal segments, and `x` may be any value that
+  ///   `before` does not produce.
   bool areEqual(Value x, size_t before, Value y, size_t after, bool isFirst) const {
     if (x == y)
       return true;

@@ -24,7 +24,7 @@ private:
   double getDuration(const AwayTime &away) const {
     return double(away.bytes) / problem.bytesPerSecond;
   }
-  /// Returns the first step from `step` on that begins at or after `time`.
+  /// Returns the first step at or after number `step` that begins at or after `time`.
   int64_t findStep(double time, int64_t step) const {
     return std::lower_bound(begins.begin() + step, begins.end(), time) - begins.begin();
   }

@@ -5,6 +5,7 @@
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/Globs.h"
+#include "shared/NearestNames.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -87,7 +88,8 @@ private:
       return readDims(glob, getName(*missing), *missing, dims).takeError();
     if (any)
       return llvm::Error::success();
-    return fail("no parameter matches \"" + glob + "\"; parameters are " + listParameters());
+    return fail("no parameter matches \"" + glob + "\"" +
+                describeNearest(glob.str(), listParameters()));
   }
 
   static StringRef getName(const ShardingNode &node) {
@@ -123,7 +125,10 @@ private:
     }
     if (any)
       return llvm::Error::success();
-    return fail("no op of the model matches \"" + glob + "\"; ops are " + listOps());
+    if (listResults().empty())
+      return fail("\"" + glob + "\": no op of the model can be sharded");
+    return fail("no op of the model matches \"" + glob + "\"" +
+                describeNearest(glob.str(), listOps()));
   }
 
   const std::vector<NamedResult> &listResults() {
@@ -132,30 +137,18 @@ private:
     return *results;
   }
 
-  std::string listOps() {
-    llvm::SetVector<StringRef> names;
-    std::vector<std::string> texts;
+  std::vector<std::string> listOps() {
+    llvm::SetVector<std::string> names;
     for (const NamedResult &result : listResults())
-      texts.push_back((result.path + ":" + result.op).str());
-    for (StringRef text : texts)
-      names.insert(text);
-    return names.empty() ? "not available, because no op of the model can be sharded"
-                         : listSome(names.getArrayRef());
+      names.insert((result.path + ":" + result.op).str());
+    return names.getArrayRef().vec();
   }
-
-  std::string listParameters() const {
-    llvm::SetVector<StringRef> names; // parts of a split parameter share one name
+  std::vector<std::string> listParameters() const {
+    llvm::SetVector<std::string> names; // parts of a split parameter share one name
     for (const ShardingNode &node : graph.nodes)
       if (isParameter(node))
-        names.insert(getName(node));
-    return listSome(names.getArrayRef());
-  }
-  static std::string listSome(ArrayRef<StringRef> names) {
-    constexpr size_t kShown = 5;
-    std::string list = llvm::join(names.take_front(kShown), ", ");
-    return names.size() > kShown
-               ? list + llvm::formatv(" and {0} more", names.size() - kShown).str()
-               : list;
+        names.insert(getName(node).str());
+    return names.getArrayRef().vec();
   }
 
   static std::optional<size_t> findDim(const ShardingNode &node, StringRef key) {

@@ -96,8 +96,8 @@ std::string SeedBuilder::at(Operation *op) {
 std::string SeedBuilder::describePadding(StringRef noun, int64_t size) const {
   if (size % shards == 0)
     return {};
-  return llvm::formatv("; {0} {1} over {2}: padded to {3}", size, noun, shards,
-                       llvm::divideCeil(size, shards) * shards)
+  return llvm::formatv("; {0} {1} are padded to {2} for {3} shards", size, noun,
+                       llvm::divideCeil(size, shards) * shards, shards)
       .str();
 }
 

@@ -40,7 +40,7 @@ protected:
 
   /// Returns " at MODULE (FILE:LINE)", or "" for an op without a location.
   static std::string at(mlir::Operation *op);
-  /// Describes the padding of `size` elements over the shards. Example: "; 50 rows over 4: padded
+  /// Describes the padding of `size` elements over the shards. Example: "; 50 rows are padded
   /// to 52". Returns "" if `size` is divisible by the number of shards.
   std::string describePadding(llvm::StringRef noun, int64_t size) const;
 

@@ -78,8 +78,8 @@ private:
       return;
     int64_t shards = mesh.getShards(axes), padded = llvm::divideCeil(length, shards) * shards;
     std::string reason =
-        llvm::formatv("megatron+sp: sequence of {0} over {1}{2}", length, shards,
-                      padded == length ? "" : ": padded to " + std::to_string(padded));
+        llvm::formatv("megatron+sp: sequence of {0} split into {1} shards{2}", length, shards,
+                      padded == length ? "" : ", padded to " + std::to_string(padded));
     seeds.push_back({node, splits, std::move(reason)});
   }
 

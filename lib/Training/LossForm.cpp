@@ -548,8 +548,8 @@ private:
 
   /// Returns true if `value` is a sum over samples that no constant turns into a mean. Two kinds of
   /// constants give a mean: a divisor that is a multiple of the number of samples, and a factor of
-  /// 1 / (number of summed elements). Sets `ambiguous` for such a constant, unless the divisors are
-  /// the number of samples times the sizes of some reduced dims.
+  /// 1 / (number of summed elements). Sets `ambiguous` for such a factor. Also sets it for such
+  /// divisors, unless their product is the number of samples times the sizes of some reduced dims.
   bool isSumOfSamples(Value value, const Scale &scale) {
     int64_t samples = getBatch().getSamples(value);
     if (samples == 0)

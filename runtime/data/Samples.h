@@ -1,5 +1,5 @@
-// Defines sources of samples: windows of token files, safetensors and NumPy files, and tensors in
-// memory.
+// Defines sources of samples: token files (a sample is a window of tokens), safetensors files,
+// NumPy files, and tensors in memory.
 #ifndef PSRT_DATA_SAMPLES_H
 #define PSRT_DATA_SAMPLES_H
 

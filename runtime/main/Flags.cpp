@@ -8,11 +8,11 @@
 namespace psrt {
 
 void addLaunchFlags(FlagTable &table, std::optional<Comm> &comm, int &threads) {
-  table.addChoice<Comm>(
-      {"comm", "COMM",
-       "local | mpi | tcp | nccl (default: mpi under mpirun, tcp under torchrun; nccl "
-       "on GPUs if each rank has its own)"},
-      comm);
+  table.addChoice<Comm>({"comm", "COMM",
+                         "local | mpi | tcp | nccl (default: local in one process, mpi under "
+                         "mpirun, tcp under torchrun; "
+                         "and nccl for the collectives of ranks that each have a GPU)"},
+                        comm);
   table.add({.name = "threads",
              .value = "N",
              .help = "CPU threads per rank (default: cores / ranks)",

@@ -18,8 +18,8 @@ struct MachineInfo {
 /// the limit of the control group if the limit is less, divided by `ranks`.
 MachineInfo findMachine(int64_t ranks);
 
-/// Returns the text of the cluster file. `date` is "2026-11-26". `note`, if any, is added to the
-/// key "source".
+/// Returns the text of the cluster file. `date` has the form 2026-11-26. `note`, if any, is added
+/// to the key "source".
 std::string printCluster(const std::vector<Probe> &probes, const RankLayout &layout,
                          const Target &target, const MachineInfo &machine, const std::string &date,
                          const std::optional<std::string> &note = std::nullopt);

@@ -18,13 +18,15 @@ struct Rank;
 class RecordedScalars {
 public:
   RecordedScalars() = default;
-  /// For each symbol, records the one-element variable of this name, and the one-element variables
-  /// of other stages that are added to it. Ignores a symbol that has no such variable.
+  /// For each symbol, records the variable of this name. In a pipeline, each stage that adds to a
+  /// scalar may have a variable of its own; these variables are recorded, too. Ignores variables of
+  /// several elements, and symbols without a variable.
   RecordedScalars(const Program &program, const std::vector<std::unique_ptr<Rank>> &ranks,
                   const std::vector<std::string> &symbols);
   RecordedScalars(RecordedScalars &&) = default;
   RecordedScalars &operator=(RecordedScalars &&) = default;
-  /// Starts reading the values after all work submitted so far. Does not wait.
+  /// Submits reads of the values, and does not wait. The reads return the values after all work
+  /// that was submitted before this call.
   void start();
   /// Waits for the values.
   void finish();

@@ -269,7 +269,8 @@ TEST(Partition, ChecksCounts) {
   EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 ranks; use at least 1");
   EXPECT_EQ(getPartitionError(six, five, 2, -1), "-1 chunks per rank; use at least 1");
   EXPECT_EQ(getPartitionError({}, {}, 1, 1), "a model without layers has no stages");
-  EXPECT_EQ(getPartitionError(six, six, 2, 1), "got the bytes of 6 cuts for 6 layers; expected 5");
+  EXPECT_EQ(getPartitionError(six, six, 2, 1),
+            "got 6 byte counts of layer boundaries for 6 layers; expected 5");
 }
 
 TEST(Partition, ChecksWeightsAndBytes) {

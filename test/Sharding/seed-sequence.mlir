@@ -14,7 +14,7 @@
 // CHECK-NOT: ps.later_shardings
 
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=3 --ps-seed-shardings=policy=megatron+sp | FileCheck %s --check-prefix=PADDED
-// PADDED: ps.reason = "megatron+sp: sequence of 8 over 3: padded to 9"
+// PADDED: ps.reason = "megatron+sp: sequence of 8 split into 3 shards, padded to 9"
 
 // Twins: the policy megatron, and one device along tp.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=NONE

@@ -28,8 +28,8 @@
 
 // Six heads over four ranks are padded by whole heads, and the vocabulary by rows.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=tp=4 --ps-seed-shardings=policy=megatron | FileCheck %s --check-prefix=PADDED
-// PADDED-DAG: @wte.weight {{.*}}50 rows over 4: padded to 52"{{.*}}[{"tp"}, {}]
-// PADDED-DAG: @h.0.attn.q.weight {{.*}}6 heads over 4: padded to 8"{{.*}}[(6 {"tp"} x 8), {}]
+// PADDED-DAG: @wte.weight {{.*}}50 rows are padded to 52 for 4 shards"{{.*}}[{"tp"}, {}]
+// PADDED-DAG: @h.0.attn.q.weight {{.*}}6 heads are padded to 8 for 4 shards"{{.*}}[(6 {"tp"} x 8), {}]
 // PADDED-DAG: @h.0.attn.out.weight {{.*}}[{}, (6 {"tp"} x 8)]
 
 // A fused projection for query, key and value is split within each of the three.

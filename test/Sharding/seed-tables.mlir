@@ -1,7 +1,7 @@
 // The policy tables seeds the rows of embedding tables, and nothing else.
 // RUN: ps-opt %S/inputs/gpt.mlir --ps-autodiff --ps-set-mesh=mesh=dp=2,tp=4 --ps-seed-shardings=policy=tables 2>&1 | FileCheck %s --check-prefix=GPT
 // GPT-NOT: remark
-// GPT: @wte.weight {{.*}}ps.reason = "tables: row parallel, an embedding table{{.*}}; 50 rows over 4: padded to 52", ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>
+// GPT: @wte.weight {{.*}}ps.reason = "tables: row parallel, an embedding table{{.*}}; 50 rows are padded to 52 for 4 shards", ps.sharding = #ps.sharding<@mesh, [{"tp"}, {}]>
 // Positions do not depend on an input, so their table has no seed. MLPs and heads have none either.
 // GPT-NOT: ps.variable parameter {{.*}}ps.sharding
 

@@ -28,7 +28,7 @@ def test_a_rank_holds_a_share_of_each_table(tmp_path, exports):
     said, _ = plan(tmp_path, oracle.export("recommender", exports), "tables")
     split = [line for line in said.splitlines() if "tables: row parallel" in line]
     assert [line.split()[0] for line in split] == [f"tables.{i}.weight" for i in range(3)]
-    assert "97 rows over 4: padded to 100" in split[0] and "padded" not in split[1]
+    assert "97 rows are padded to 100 for 4 shards" in split[0] and "padded" not in split[1]
     text = (tmp_path / "tables/3-partitioned.mlir").read_text()
     assert "tensor<25x8xf32>" in text and "tensor<10x8xf32>" in text and "tensor<16x25xf32>" in text
     assert "not split" not in said and "no parameter" not in said

@@ -48,7 +48,8 @@ struct Flags {
 
 void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"auto", "",
-         "search for the fastest plan; the Plan flags are constraints, as in ps-plan: a value, a "
+         "search for the fastest plan; the Plan flags that ps-plan chooses are constraints: a "
+         "value, a "
          "list 1,2, a range <=8 or *. Without --global-batch, a step has as many samples as the "
          "exported batch; without --cluster, a CPU target uses this machine (measured once), and a "
          "GPU target the preset of its generation"},
@@ -100,8 +101,9 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
         f.timeline);
   t.add({"no-codegen", "", "only plan; do not write a program"}, f.noCodegen);
   t.add({"stop-after", "LEVEL",
-         "stop after a level and write its module to the file of -o: imported, training, planned, "
-         "partitioned, scheduled, placed, or native (the last level: write the program)"},
+         "stop after a level (imported, training, planned, partitioned, scheduled or placed) and "
+         "write its "
+         "module to the file of -o; native, the last level, writes the program"},
         f.stopAfter);
   t.add({"dump-dir", "DIR",
          "write each level to a file in DIR, such as 2-planned.mlir or 6-native.ptx"},

@@ -48,8 +48,8 @@ private:
   struct Line {
     Arrival *first = nullptr, *last = nullptr;
   };
-  std::mutex mutex; ///< guards `lines`; held during an action, so that the rendezvous of a
-                    ///< queue stay in order
+  std::mutex mutex; ///< guards `lines`; held during an action, so that the actions of a
+                    ///< queue run in order
   std::vector<Line> lines;
   std::vector<Arrival *> present;
 };

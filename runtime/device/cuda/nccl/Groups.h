@@ -31,7 +31,7 @@ struct GroupKey {
   std::string text(const Mesh &mesh) const;
 };
 
-/// All groups of a mesh.
+/// The groups in which a program communicates.
 struct Groups {
   Mesh mesh;
   std::set<GroupKey> keys;
