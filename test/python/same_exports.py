@@ -41,7 +41,7 @@ class Description:
         if isinstance(value, torch.nn.Module):
             return self.describe_module(value)
         if hasattr(value, "to_json_string"):  # a configuration of Hugging Face
-            return [self.describe_code(type(value)), value.to_json_string(use_diff=False)]
+            return [self.describe_code(type(value)), self.describe(vars(value))]  # JSON omits private attributes
         raise Unknown(type(value))
 
     def describe_code(self, code):
@@ -53,9 +53,10 @@ class Description:
     def describe_tensor(self, tensor):
         self.alive.append(tensor)
         number = self.numbers.setdefault(id(tensor), len(self.numbers))
-        elements = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b""
-        digest = hashlib.sha256(elements).hexdigest()
-        return [number, type(tensor).__name__, tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad, digest]
+        has_data = tensor.numel() and tensor.device.type != "meta"
+        elements = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy() if has_data else b""
+        layout = [type(tensor).__name__, tensor.device, tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad]
+        return [number, *layout, hashlib.sha256(elements).hexdigest()]
 
     def describe_module(self, module):
         """Returns the classes, attributes, parameters and buffers of a module and its submodules."""

@@ -9,6 +9,7 @@ import re
 import sys
 
 import models
+import once
 import oracle
 import pytest
 import torch
@@ -343,18 +344,25 @@ def check(name, values, gradients, rtol):
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["as_exported", "decomposed"])
-def evaluated(request, tmp_path_factory):
-    """Returns (whether the model is decomposed, values and gradients in f64 from the reference evaluator)."""
-    folder = tmp_path_factory.mktemp("ops")
+def evaluated(request, shared):
+    """Returns (whether the model is decomposed, values and gradients in f64 from the reference evaluator).
+
+    One worker of the test run computes them.
+    """
+    values = once.make(shared / f"ops-{request.param}.safetensors", lambda out: evaluate(out, request.param))
+    return request.param, load_file(values)
+
+
+def evaluate(out, decomposed):
+    folder = out.parent
     archive, program = folder / "ops.pt2", exported(torch.float64)
-    torch.export.save(program.run_decompositions() if request.param else program, archive)
-    raw, training, given, out = (folder / n for n in ("raw.mlir", "training.mlir", "in.safetensors", "out.safetensors"))
+    torch.export.save(program.run_decompositions() if decomposed else program, archive)
+    raw, training, given = (folder / n for n in ("raw.mlir", "training.mlir", "in.safetensors"))
     run([tools_folder() / "ps-translate", "--import-pt2", archive, "-o", raw], folder)
     run([tools_folder() / "ps-opt", raw, "-canonicalize", "-cse", "-ps-autodiff", "-ps-verify-training", "-o", training],
         folder)
     save_file({"x": torch.ones(4, 3, dtype=torch.float64)}, given)
     run([tools_folder() / "ps-run", training, "--entry", "micro_batch", "--inputs", given, "--outputs", out], folder)
-    return request.param, load_file(out)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -94,7 +94,7 @@ def test_recomputed_matmuls_count_as_recomputation(gpt):
 
 
 # docs/gpu-checks.md has these measurements. The step of Llama was measured once.
-@pytest.mark.parametrize(("name", "seconds"), [lanes.full("gpt2-124m", 37.8e-3), ("llama-1.1b", 74.3e-3)])
+@pytest.mark.parametrize(("name", "seconds"), [("gpt2-124m", 37.8e-3), lanes.full("llama-1.1b", 74.3e-3)])
 def test_a_measured_step_of_an_h100(tmp_path, name, seconds, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     from gpu_checks import cases, prepare

@@ -66,7 +66,7 @@ def written():
     (models.gpt_dropout, "dp=2", 2, "blocks.0"),
     (models.gpt2, "tp=2", 2, "transformer.h.*.mlp"),
     (models.llama, "dp=2,tp=2", 1, "model.layers"),
-    (lambda: language.bart(dropout=0.1), "dp=1", 2, "*encoder*"),
+    lanes.full(lambda: language.bart(dropout=0.1), "dp=1", 2, "*encoder*"),
     (vision.unet, "dp=2", 1, "*"),
     lanes.full(vision.resnet, "dp=2", 2, "*"),
     lanes.full(models.mlp, "tp=2", 2, "*"),

@@ -38,6 +38,8 @@ CHANGES = {
 def test_equal_models_share_a_name():
     assert name(models.mlp()) == name(models.mlp()) is not None
     assert name(models.gpt2()) == name(models.gpt2()) is not None
+    assert None is not name(models.llama(attention="eager")) != name(models.llama(attention="sdpa")) is not None
+    assert name(models.llama(device="meta")) == name(models.llama(device="meta")) is not None
     assert len({name(models.mlp()), name(models.mlp(), "onnx"), name(models.mlp(), "onnx", optimize=True)}) == 3
 
 
