@@ -6,11 +6,11 @@
 #include "lib/Support/JsonDocument.h"
 #include "shared/Globs.h"
 #include "shared/NearestNames.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace parashard::ir;
@@ -138,17 +138,17 @@ private:
   }
 
   std::vector<std::string> listOps() {
-    llvm::SetVector<std::string> names;
+    std::set<std::string> names;
     for (const NamedResult &result : listResults())
       names.insert((result.path + ":" + result.op).str());
-    return names.getArrayRef().vec();
+    return {names.begin(), names.end()};
   }
   std::vector<std::string> listParameters() const {
-    llvm::SetVector<std::string> names; // parts of a split parameter share one name
+    std::set<std::string> names; // parts of a split parameter share one name
     for (const ShardingNode &node : graph.nodes)
       if (isParameter(node))
         names.insert(getName(node).str());
-    return names.getArrayRef().vec();
+    return {names.begin(), names.end()};
   }
 
   static std::optional<size_t> findDim(const ShardingNode &node, StringRef key) {

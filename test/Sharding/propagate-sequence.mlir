@@ -4,7 +4,7 @@
 // RUN: FileCheck %s --check-prefix=MARKS < %t
 
 // PLAN: activations
-// PLAN: {{.*}}gpt.mlir{{.*}} [{"dp"}, {"tp"}, {}] megatron+sp: sequence of 8 over 2
+// PLAN: {{.*}}gpt.mlir{{.*}} [{"dp"}, {"tp"}, {}] megatron+sp: sequence of 8 split into 2 shards
 
 // Forward scatters the embedding and two results of the layer. It gathers before the attention, the
 // MLP and the last projection. Backward mirrors forward and repeats its gathers. The gradients of

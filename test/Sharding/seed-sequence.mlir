@@ -7,7 +7,7 @@
 // Forward and @evaluate have one such seed each, backward has none.
 // CHECK: func.func @micro_batch
 // CHECK: ps.attention
-// CHECK: ps.contract {{.*}}ps.later_shardings = [#ps.sharding<@mesh, [{}, {"tp"}, {}]>]{{.*}}ps.phase = #ps.phase<forward>, ps.reason = "megatron+sp: sequence of 8 over 2"
+// CHECK: ps.contract {{.*}}ps.later_shardings = [#ps.sharding<@mesh, [{}, {"tp"}, {}]>]{{.*}}ps.phase = #ps.phase<forward>, ps.reason = "megatron+sp: sequence of 8 split into 2 shards"
 // CHECK-NOT: ps.later_shardings
 // CHECK: func.func @evaluate
 // CHECK: ps.contract {{.*}}ps.later_shardings = [#ps.sharding<@mesh, [{}, {"tp"}, {}]>]
