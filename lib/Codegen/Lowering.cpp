@@ -144,12 +144,12 @@ static bool callsLibrary(const llvm::Function &function) {
 }
 
 /// Checks that kernels call no function for which `callsLibrary` returns true.
-static LogicalResult checkCalls(ModuleOp kernels, const llvm::Module &module) {
+static llvm::Error checkCalls(const llvm::Module &module) {
   for (const llvm::Function &function : module)
     if (function.isDeclaration() && !function.use_empty() && callsLibrary(function))
-      return kernels.emitError() << "generated code calls '" << function.getName().str()
-                                 << "', but kernels may only call f64 math functions";
-  return success();
+      return llvm::createStringError("generated code calls '" + function.getName() +
+                                     "', but kernels may only call f64 math functions");
+  return llvm::Error::success();
 }
 
 std::unique_ptr<llvm::Module> codegen::translateKernels(ModuleOp kernels,
@@ -165,18 +165,18 @@ std::unique_ptr<llvm::Module> codegen::translateKernels(ModuleOp kernels,
   return module;
 }
 
-LogicalResult codegen::optimizeKernels(ModuleOp kernels, llvm::Module &module,
-                                       llvm::TargetMachine &machine) {
+llvm::Error codegen::optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine) {
   optimize(module, machine);
-  return checkCalls(kernels, module);
+  return checkCalls(module);
 }
 
-LogicalResult codegen::writeCode(ModuleOp kernels, llvm::Module &module,
-                                 llvm::TargetMachine &machine, llvm::CodeGenFileType type,
-                                 llvm::raw_pwrite_stream &os) {
+llvm::Expected<std::string> codegen::makeCode(llvm::Module &module, llvm::TargetMachine &machine,
+                                              llvm::CodeGenFileType type) {
+  llvm::SmallString<0> code;
+  llvm::raw_svector_ostream os(code);
   llvm::legacy::PassManager codegen;
   if (machine.addPassesToEmitFile(codegen, os, nullptr, type))
-    return kernels.emitError() << "cannot write code for " << machine.getTargetCPU();
+    return llvm::createStringError("cannot write code for " + machine.getTargetCPU());
   codegen.run(module);
-  return success();
+  return code.str().str();
 }

@@ -6,6 +6,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Target/TargetMachine.h"
 #include <memory>
+#include <string>
 
 namespace parashard::codegen {
 
@@ -16,13 +17,13 @@ mlir::LogicalResult lowerKernelModules(mlir::ModuleOp modules);
 /// Translates a module of the llvm dialect for `machine`. Returns null after a diagnostic.
 std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
                                                llvm::TargetMachine &machine);
-/// Optimizes the code. Fails with a diagnostic if the result calls functions other than memcpy,
-/// memset and f64 math functions.
-mlir::LogicalResult optimizeKernels(mlir::ModuleOp kernels, llvm::Module &module,
-                                    llvm::TargetMachine &machine);
-mlir::LogicalResult writeCode(mlir::ModuleOp kernels, llvm::Module &module,
-                              llvm::TargetMachine &machine, llvm::CodeGenFileType type,
-                              llvm::raw_pwrite_stream &os);
+/// Optimizes the code. Fails if the result calls functions other than memcpy, memset and f64 math
+/// functions. Threads may call this function and `makeCode` for modules of separate contexts, each
+/// with its own machine.
+llvm::Error optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine);
+/// Returns the object file or the assembly of a module.
+llvm::Expected<std::string> makeCode(llvm::Module &module, llvm::TargetMachine &machine,
+                                     llvm::CodeGenFileType type);
 
 } // namespace parashard::codegen
 

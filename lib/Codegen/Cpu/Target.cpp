@@ -1,4 +1,4 @@
-// Writes an object file for one CPU (docs/rationale.md, "CPU code").
+// Writes object files for one CPU (docs/rationale.md, "CPU code" and "Kernels are compiled once").
 #include "Target.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Codegen/KernelModules.h"
@@ -13,6 +13,7 @@
 #include "llvm/Support/ThreadPool.h"
 #include "llvm/TargetParser/Host.h"
 #include <atomic>
+#include <mutex>
 
 using namespace mlir;
 using namespace parashard;
@@ -64,16 +65,14 @@ llvm::Expected<CpuTarget> CpuTarget::create(StringRef cpu) {
   return result;
 }
 
-/// A module of LLVM IR, which threads may compile independently of other modules.
+/// A module of LLVM IR with its own context.
 struct CpuTarget::Translated {
-  ModuleOp source;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module;
-  std::string object; ///< result of compile
+  std::string object; ///< result of compileKernels
 };
 
 LogicalResult CpuTarget::translate(ModuleOp source, Translated &result) const {
-  result.source = source;
   result.module = translateKernels(source, result.context, *machine);
   if (!result.module)
     return failure();
@@ -87,33 +86,29 @@ LogicalResult CpuTarget::translate(ModuleOp source, Translated &result) const {
   return success();
 }
 
-static LogicalResult compile(ModuleOp source, llvm::Module &module, llvm::TargetMachine &machine,
-                             std::string &object) {
-  llvm::SmallString<0> bytes;
-  llvm::raw_svector_ostream os(bytes);
-  if (failed(writeCode(source, module, machine, llvm::CodeGenFileType::ObjectFile, os)))
-    return failure();
-  object = bytes.str().str();
-  return success();
+static llvm::Error compileKernel(llvm::Module &module, llvm::TargetMachine &machine,
+                                 std::string &object) {
+  if (llvm::Error error = optimizeKernels(module, machine))
+    return error;
+  return makeCode(module, machine, llvm::CodeGenFileType::ObjectFile).moveInto(object);
 }
 
-/// Compiles kernels on all cores.
-LogicalResult CpuTarget::compileKernels(std::deque<Translated> &kernels) const {
+llvm::Error CpuTarget::compileKernels(std::deque<Translated> &kernels) const {
   std::atomic<size_t> next = 0;
-  std::atomic<bool> hasFailed = false;
+  std::mutex mutex; // protects `errors`
+  llvm::Error errors = llvm::Error::success();
   llvm::DefaultThreadPool pool;
   for (size_t i = 0; i < std::min<size_t>(kernels.size(), pool.getMaxConcurrency()); ++i)
     pool.async([&] {
       std::unique_ptr<llvm::TargetMachine> own = createMachine(machine->getTarget(), cpu);
       for (size_t k = next++; k < kernels.size(); k = next++) {
-        Translated &kernel = kernels[k];
-        if (failed(optimizeKernels(kernel.source, *kernel.module, *own)) ||
-            failed(compile(kernel.source, *kernel.module, *own, kernel.object)))
-          hasFailed = true;
+        llvm::Error error = compileKernel(*kernels[k].module, *own, kernels[k].object);
+        std::lock_guard<std::mutex> lock(mutex);
+        errors = llvm::joinErrors(std::move(errors), std::move(error));
       }
     });
   pool.wait();
-  return success(!hasFailed);
+  return errors;
 }
 
 /// Makes the objects of `kernels`, a module of one module per kernel. Lowers new kernels in place,
@@ -143,8 +138,8 @@ FailureOr<std::vector<std::string>> CpuTarget::makeKernels(ModuleOp kernels) con
   for (ModuleOp kernel : kernels.getOps<ModuleOp>())
     if (failed(translate(kernel, translated.emplace_back())))
       return failure();
-  if (failed(compileKernels(translated)))
-    return failure();
+  if (llvm::Error error = compileKernels(translated))
+    return ps::reportError(kernels, std::move(error));
   for (auto [kernel, result] : llvm::zip_equal(newKernels, translated)) {
     cache.keep(kernel.key, result.object);
     objects[kernel.index] = std::move(result.object);
@@ -156,13 +151,15 @@ LogicalResult CpuTarget::writeObjects(ModuleOp module, StringRef path) const {
   OwningOpRef<ModuleOp> kernels = divideKernels(module);
   FailureOr<std::vector<std::string>> objects = makeKernels(*kernels);
   Translated globals;
-  if (failed(objects) || failed(translate(module, globals)) ||
-      failed(compile(module, *globals.module, *machine, globals.object)))
+  if (failed(objects) || failed(translate(module, globals)))
     return failure();
-  objects->push_back(std::move(globals.object));
+  auto object = makeCode(*globals.module, *machine, llvm::CodeGenFileType::ObjectFile);
+  if (!object)
+    return ps::reportError(module, object.takeError());
+  objects->push_back(std::move(*object));
   std::vector<llvm::NewArchiveMember> members;
-  for (const std::string &object : *objects)
-    members.emplace_back(llvm::MemoryBufferRef(object, "kernel.o"));
+  for (const std::string &bytes : *objects)
+    members.emplace_back(llvm::MemoryBufferRef(bytes, "kernel.o"));
   // One file, because file systems may need longer to create many files than LLVM to compile them.
   llvm::Error error = writeAtomically(
       path,

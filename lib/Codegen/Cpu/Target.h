@@ -30,7 +30,8 @@ public:
 private:
   struct Translated;
   mlir::LogicalResult translate(mlir::ModuleOp source, Translated &result) const;
-  mlir::LogicalResult compileKernels(std::deque<Translated> &kernels) const;
+  /// Compiles kernels on all cores.
+  llvm::Error compileKernels(std::deque<Translated> &kernels) const;
   mlir::FailureOr<std::vector<std::string>> makeKernels(mlir::ModuleOp kernels) const;
 
   std::shared_ptr<llvm::TargetMachine> machine;

@@ -73,13 +73,15 @@ static FailureOr<std::string> makePtx(ModuleOp kernels, llvm::TargetMachine &mac
     return failure();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = translateKernels(kernels, context, machine);
-  if (!module || failed(optimizeKernels(kernels, *module, machine)))
+  if (!module)
     return failure();
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream os(text);
-  if (failed(writeCode(kernels, *module, machine, llvm::CodeGenFileType::AssemblyFile, os)))
-    return failure();
-  return text.str().str();
+  llvm::Error error = optimizeKernels(*module, machine);
+  if (error)
+    return ps::reportError(kernels, std::move(error));
+  auto text = makeCode(*module, machine, llvm::CodeGenFileType::AssemblyFile);
+  if (!text)
+    return ps::reportError(kernels, text.takeError());
+  return std::move(*text);
 }
 
 static FailureOr<std::string> makeReplay(ModuleOp kernels) {
