@@ -37,6 +37,10 @@ def damage(archive, path, change):
     return path
 
 
+# Damage to the bytes of a file.
+DAMAGES = {"cut": lambda data: data[: len(data) // 2], "empty": lambda data: b"", "flipped": lambda data: data[:-1] + bytes([data[-1] ^ 1])}
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory, exports):
     """A small GPT compiled for two ranks."""

@@ -22,7 +22,6 @@ class Description:
 
     def __init__(self):
         self.numbers = {}  # by id: shows which tensors of a model are the same
-        self.alive = []  # ids of other tensors would be used again
 
     def describe(self, value):
         """Returns data whose repr() determines a value. Raises Unknown if there is none."""
@@ -51,7 +50,6 @@ class Description:
         return f"{code.__module__}.{code.__qualname__}"
 
     def describe_tensor(self, tensor):
-        self.alive.append(tensor)
         number = self.numbers.setdefault(id(tensor), len(self.numbers))
         has_data = tensor.numel() and tensor.device.type != "meta"
         elements = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy() if has_data else b""

@@ -253,7 +253,7 @@ def test_nondeterministic_engines_only_on_request(transformer, more):
 # ---- which is faster -----------------------------------------------------------------------------------------------
 
 # Times in microseconds, larger than those of both implementations on a busy machine.
-SLOW_CUDNN, SLOW_KERNELS = {"PSRT_FAKE_CUDNN_TIME": "100000"}, {"PSRT_FAKE_KERNEL_TIME": "10000"}
+SLOW_CUDNN, SLOW_KERNELS = {"PSRT_FAKE_CUDNN_TIME": "300000"}, {"PSRT_FAKE_KERNEL_TIME": "30000"}
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_killed_rank(job, ended, victim):
     processes = start_training(job)
     ended()
     processes[victim].kill()
-    check_ended(processes, victim, ended, 10, f"rank {victim} was lost")
+    check_ended(processes, victim, ended, 5, f"rank {victim} was lost")
 
 
 @pytest.mark.alone
@@ -140,7 +140,7 @@ def test_sigterm_of_one_ends_all_after_the_step(job, ended):
     ended()
     processes[3].send_signal(signal.SIGTERM)
     results = [finish(process) for process in processes]
-    ended(within=10)
+    ended(within=5)
     assert [status for status, _ in results] == [0, 0, 0, 0], results
     check_stopped_well(folder, "stopped.safetensors")
 
@@ -166,7 +166,7 @@ def test_killed_rank_under_mpirun(job, ended):
     ended()
     os.kill(pids[2], signal.SIGKILL)
     status, said = finish(running)
-    ended(within=10)
+    ended(within=5)
     assert status != 0
     assert "rank 2 was lost" in said, said
 
@@ -199,7 +199,7 @@ def test_sigterm_under_mpirun(job, ended, whom):
         os.kill(pids[2], signal.SIGTERM)
     status, said = finish(running)
     # After SIGTERM, mpirun itself waits for 3 seconds, even if its ranks have ended. Its exit status reports the signal.
-    ended(within=3 + 10 if whom == "mpirun" else 10)
+    ended(within=3 + 5 if whom == "mpirun" else 5)
     assert status == 0 or whom == "mpirun", said
     check_stopped_well(folder, "stopped.safetensors")
 

@@ -71,8 +71,7 @@ TODAY = datetime.date.today().toordinal() % PARTS
 @pytest.mark.parametrize("part", [part if part == TODAY else lanes.full(part) for part in range(PARTS)])
 def test_pairs_in_one_kernel(tmp_path, part, target):
     """The middle lane has one part of the pairs each day, on the CPU, because LLVM takes a minute for all of them."""
-    indices = [(i, j) for i in range(len(FIRST)) for j in range(len(SECOND)) if (i + j) % PARTS == part]
-    calls = [make_call(list(FIRST)[i], list(SECOND)[j]) for i, j in indices]
+    calls = [make_call(first, second) for i, first in enumerate(FIRST) for j, second in enumerate(SECOND) if (i + j) % PARTS == part]
     plain, planned = tmp_path / "plain.mlir", tmp_path / "planned.mlir"
     plain.write_text(joined.module(calls))
     planned.write_text(joined.module(calls, '"dp" = 1 : data'))

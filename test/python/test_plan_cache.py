@@ -7,6 +7,7 @@ import models
 import pytest
 from conftest import ROOT
 from conftest import run_tool as run
+from refusals import DAMAGES
 
 CLUSTER = json.loads((ROOT / "clusters/cpu-mpi.json").read_text())
 
@@ -47,8 +48,7 @@ def test_a_repeated_search_computes_nothing_new(search):
     assert len(entries) < len(search.list()) < len(entries) + len(search.list("other"))
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-1] + bytes([data[-1] ^ 1])],
-                         ids=["cut", "empty", "flipped"])  # fmt: skip
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_entries_are_replaced(search, damage):
     first, entries = search.run(), search.read()
     for path in search.list():
