@@ -74,7 +74,8 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   // The key also contains the size and time of the file. Two files with equal bytecode at the
   // exported batch may differ at another batch.
   llvm::sys::fs::file_status file;
-  (void)llvm::sys::fs::status(request.options.model, file);
+  [[maybe_unused]] std::error_code unknown =
+      llvm::sys::fs::status(request.options.model, file); // then, size and time are 0
   modelKey = llvm::formatv("{0}|{1}|{2}", support::hashText(writeBytecode(*module)), file.getSize(),
                            file.getLastModificationTime().time_since_epoch().count());
   if (llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster))

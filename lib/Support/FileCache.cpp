@@ -63,10 +63,11 @@ std::optional<std::string> FileCache::find(StringRef key) const {
   if (!file)
     return llvm::consumeError(file.takeError()), std::nullopt;
   // `prune` removes the files with the oldest times first.
-  (void)fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
+  [[maybe_unused]] std::error_code notSet =
+      fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
   auto buffer = llvm::MemoryBuffer::getOpenFile(*file, path, /*FileSize=*/-1,
                                                 /*RequiresNullTerminator=*/false);
-  (void)fs::closeFile(*file);
+  [[maybe_unused]] std::error_code notClosed = fs::closeFile(*file);
   if (!buffer)
     return std::nullopt;
   auto [hash, bytes] = (*buffer)->getBuffer().split('\n');
