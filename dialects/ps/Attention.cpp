@@ -20,7 +20,7 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query, 
         /*window=*/IntegerAttr(), builder.getF64FloatAttr(scale), builder.getF64FloatAttr(dropout),
         builder.getBoolAttr(training), /*global_size=*/IntegerAttr(),
         /*factor_sizes=*/DenseI64ArrayAttr(),
-        /*factor_strides=*/DenseI64ArrayAttr());
+        /*factor_strides=*/DenseI64ArrayAttr(), /*transposed=*/UnitAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -67,7 +67,10 @@ LogicalResult AttentionOp::verify() {
   if (k[1] == 0 || q[1] % k[1] != 0)
     return emitOpError("query has ") << q[1] << " heads, not a multiple of the " << k[1]
                                      << " heads of the key (attention_c2)";
-  if (failed(expectShape(*this, "result", getResult(), {q[0], q[1], q[2], v[3]}, "attention_c1")) ||
+  llvm::SmallVector<int64_t> result{q[0], q[1], q[2], v[3]};
+  if (getTransposed())
+    std::swap(result[1], result[2]);
+  if (failed(expectShape(*this, "result", getResult(), result, "attention_c1")) ||
       failed(expectShape(*this, "lse", getLse(), q.drop_back(), "attention_c1")))
     return failure();
   if (getMask() && failed(verifyMask(*this, getMask(), {q[0], q[1], q[2], k[2]})))
@@ -128,13 +131,20 @@ static void addOptionalOperands(Op op, const AttentionFactors &f, ShardingRule &
   rule.operands.resize(op->getNumOperands()); // key, micro-batch and offset have no dims
 }
 
+/// Swaps the dims of heads and positions if `transposed`.
+static TensorFactors order(TensorFactors factors, bool transposed) {
+  if (transposed)
+    std::swap(factors[1], factors[2]);
+  return factors;
+}
+
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule;
   AttentionFactors f(rule, getTensorType(getQuery()), getTensorType(getKey()),
                      getTensorType(getValue()), getCausal() || getWindow());
   rule.operands = {f.ofQuery(f.feature), f.ofKey(f.feature), f.ofKey(f.valueFeature)};
   addOptionalOperands(*this, f, rule);
-  rule.results = {f.ofQuery(f.valueFeature), f.ofLse()};
+  rule.results = {order(f.ofQuery(f.valueFeature), getTransposed()), f.ofLse()};
   rule.linear = {{2}};
   return rule;
 }
@@ -146,7 +156,9 @@ ShardingRule AttentionGradOp::getShardingRule() {
   rule.operands = {f.ofQuery(f.valueFeature), f.ofQuery(f.feature),      f.ofKey(f.feature),
                    f.ofKey(f.valueFeature),   f.ofQuery(f.valueFeature), f.ofLse()};
   addOptionalOperands(*this, f, rule);
-  rule.results = {f.ofQuery(f.feature), f.ofKey(f.feature), f.ofKey(f.valueFeature)};
+  for (const TensorFactors &factors :
+       {f.ofQuery(f.feature), f.ofKey(f.feature), f.ofKey(f.valueFeature)})
+    rule.results.push_back(order(factors, getTransposed()));
   return rule;
 }
 
@@ -240,6 +252,15 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
 LoweringKind AttentionOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; }
 
+/// Queries, keys, values, results and their cotangents have four dims of floats. So do masks, which
+/// are few.
+static bool hasHeads(Value operand) {
+  auto type = dyn_cast<RankedTensorType>(operand.getType());
+  return type && type.getRank() == 4 && isa<FloatType>(type.getElementType());
+}
+bool AttentionOp::readsStrides(unsigned operand) { return hasHeads(getOperand(operand)); }
+bool AttentionGradOp::readsStrides(unsigned operand) { return hasHeads(getOperand(operand)); }
+
 /// Returns the cost of `contractions` matmuls with the sizes T, S and D per head. A causal mask
 /// halves the flops.
 static OpCost attentionCost(TypeRange operands, TypeRange results, Type query, Type key,
@@ -289,7 +310,7 @@ FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &
       getKey(), getValue(), getResult(), getLse(), getMask(), getPadding(), getRandomKey(),
       getMicroBatch(), getOffset(), getCausalAttr(), getWindowAttr(), getScaleAttr(),
       getDropoutAttr(), getTrainingAttr(), getGlobalSizeAttr(), getFactorSizesAttr(),
-      getFactorStridesAttr());
+      getFactorStridesAttr(), /*transposed=*/UnitAttr());
   if (Attribute key = (*this)->getAttr(kKeyMark))
     grad->setAttr(kKeyMark, key);
   for (unsigned i = 0; i < 3; ++i)
@@ -302,15 +323,18 @@ FailureOr<llvm::SmallVector<Value>> AttentionOp::differentiate(BackwardBuilder &
 // Library call
 //===----------------------------------------------------------------------===//
 
-/// Adds a [B, H, T, D] operand or result: its address, and its strides of batch, head and row.
-static LogicalResult addHeads(CallBuilder &call, StringRef field, Value value) {
+/// Adds a [B, H, T, D] operand or result (with `transposed`, [B, T, H, D]): its address, and its
+/// strides of batch, head and row.
+static LogicalResult addHeads(CallBuilder &call, StringRef field, Value value,
+                              bool transposed = false) {
   std::optional<SmallVector<int64_t>> strides = call.getStrides(value);
   if (!strides || (*strides)[3] != 1)
     return emitError(value.getLoc())
            << "attention's " << field << " is not dense along its last dim; run ps-fuse first";
   call.addBuffer(field, value);
+  unsigned head = transposed ? 2 : 1, row = transposed ? 1 : 2;
   call.add((field + "_strides").str(),
-           llvm::json::Array{(*strides)[0], (*strides)[1], (*strides)[2]});
+           llvm::json::Array{(*strides)[0], (*strides)[head], (*strides)[row]});
   return success();
 }
 
@@ -352,10 +376,13 @@ template <typename Op> static LogicalResult addAttention(CallBuilder &call, Op o
   call.addType("dtype", getElementTypeOrSelf(op.getQuery().getType()));
   call.add("sizes", llvm::json::Array{q[0], q[1], k[1], q[2], k[2], q[3]});
   std::pair<StringRef, Value> heads[] = {
-      {"q", op.getQuery()}, {"k", op.getKey()}, {"v", op.getValue()}, {"out", op.getResult()}};
+      {"q", op.getQuery()}, {"k", op.getKey()}, {"v", op.getValue()}};
   for (auto [field, value] : heads)
     if (failed(addHeads(call, field, value)))
       return failure();
+  bool isForward = std::is_same_v<Op, AttentionOp>; // the gradient reads the result
+  if (failed(addHeads(call, "out", op.getResult(), isForward && op.getTransposed())))
+    return failure();
   call.addBuffer("lse", op.getLse());
   call.add("causal", op.getCausal());
   call.add("window", op.getWindow().value_or(0));
@@ -373,12 +400,10 @@ LogicalResult AttentionOp::emitCall(CallBuilder &call) { return addAttention(cal
 LogicalResult AttentionGradOp::emitCall(CallBuilder &call) {
   if (failed(addAttention(call, *this)))
     return failure();
-  std::pair<StringRef, Value> heads[] = {{"dout", getCotangent()},
-                                         {"dq", getQueryCotangent()},
-                                         {"dk", getKeyCotangent()},
-                                         {"dv", getValueCotangent()}};
-  for (auto [field, value] : heads)
-    if (failed(addHeads(call, field, value)))
+  std::pair<StringRef, Value> cotangents[] = {
+      {"dq", getQueryCotangent()}, {"dk", getKeyCotangent()}, {"dv", getValueCotangent()}};
+  for (auto [field, value] : cotangents)
+    if (failed(addHeads(call, field, value, getTransposed())))
       return failure();
-  return success();
+  return addHeads(call, "dout", getCotangent());
 }

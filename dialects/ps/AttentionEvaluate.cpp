@@ -93,15 +93,29 @@ static FailureOr<DropoutDraws> getDraws(Op op, llvm::ArrayRef<Tensor> operands,
   return DropoutDraws::get(op, operands, context, size, op.getDropout().convertToDouble());
 }
 
+/// Returns `values`, in the order [B, H, T, D], as a tensor. If `transposed`, the tensor's order is
+/// [B, T, H, D].
+static Tensor makeHeads(RankedTensorType type, llvm::ArrayRef<double> values, bool transposed) {
+  Tensor tensor(type);
+  int64_t heads = type.getDimSize(transposed ? 2 : 1), rows = type.getDimSize(transposed ? 1 : 2),
+          features = type.getDimSize(3);
+  for (auto [i, value] : llvm::enumerate(values)) {
+    int64_t feature = i % features, row = i / features % rows, head = i / features / rows % heads,
+            batch = i / features / rows / heads;
+    tensor.set(transposed ? ((batch * rows + row) * heads + head) * features + feature : i, value);
+  }
+  return tensor;
+}
+
 FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor> operands,
                                                            const EvaluateContext &context) {
   auto draws = getDraws(*this, operands, context);
   if (failed(draws))
     return failure();
   AttentionRows rows(*this, operands, *draws);
-  Tensor out(cast<RankedTensorType>(getResult().getType())),
-      lse(cast<RankedTensorType>(getLse().getType()));
-  std::vector<double> p(rows.S);
+  auto outType = cast<RankedTensorType>(getResult().getType());
+  std::vector<double> out(outType.getNumElements()), p(rows.S);
+  Tensor lse(cast<RankedTensorType>(getLse().getType()));
   rows.forEachRow([&](int64_t b, int64_t h, int64_t i) {
     int64_t row = rows.row(b, h, i);
     double max = -INFINITY, sum = 0;
@@ -115,10 +129,10 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionOp::evaluate(llvm::ArrayRef<Tensor
       for (int64_t j = 0; j < rows.S; ++j)
         if (p[j] != 0)
           value += p[j] / sum * rows.kept(row, j) * rows.v->get(rows.value(b, h, j) + e);
-      out.set(rows.result(b, h, i) + e, value);
+      out[rows.result(b, h, i) + e] = value;
     }
   });
-  return llvm::SmallVector<Tensor>{std::move(out), std::move(lse)};
+  return llvm::SmallVector<Tensor>{makeHeads(outType, out, getTransposed()), std::move(lse)};
 }
 
 /// Limit of |log-sum-exp|. Above this limit, the spacing of f32 numbers is too coarse to normalize
@@ -167,11 +181,7 @@ FailureOr<llvm::SmallVector<Tensor>> AttentionGradOp::evaluate(llvm::ArrayRef<Te
   });
   llvm::SmallVector<Tensor> results;
   const std::vector<double> *sums[] = {&dq, &dk, &dv};
-  for (unsigned index = 0; index < 3; ++index) {
-    Tensor tensor(cast<RankedTensorType>(getOperation()->getResult(index).getType()));
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      tensor.set(i, (*sums[index])[i]);
-    results.push_back(std::move(tensor));
-  }
+  for (auto [result, sum] : llvm::zip_equal(getOperation()->getResults(), sums))
+    results.push_back(makeHeads(cast<RankedTensorType>(result.getType()), *sum, getTransposed()));
   return results;
 }

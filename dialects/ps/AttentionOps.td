@@ -1,7 +1,7 @@
 // Defines scaled dot-product attention and its gradient.
 include "dialects/ps/Base.td"
 
-def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Compute", 3, 1>]> {
+def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Random, PS_StridedLibrary, PS_DifferentiableIn, PS_Partition, PS_Cost, PS_Precision<"Compute", 3, 1>]> {
   let summary = "computes softmax(scale q k^T + mask) v, and the log-sum-exp (lse) of the scores of each query";
   let description = [{
     The shapes are q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] and result [B, H, T, E], where H
@@ -16,6 +16,8 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     - If `training`, dropout zeroes each attention probability with probability p = `dropout`, and
       divides the others by `1 - p`. `offset`, `global_size`, `factor_sizes` and `factor_strides`
       have the same meaning as in `ps.dropout`, for the global tensor of probabilities [B, H, T, S].
+    - If `transposed`, `result` is [B, T, H, E], the order of a row of features. The op then writes
+      what a transpose would copy.
 
     Lifespan: created by the importers (level 0); used by code generation.
 
@@ -32,12 +34,13 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     Optional<I64>:$random_key, Optional<I64>:$micro_batch, Optional<PS_ScalarI64>:$offset,
     UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<BoolAttr, "true">:$training,
-    OptionalAttr<I64Attr>:$global_size, OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
+    OptionalAttr<I64Attr>:$global_size, OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides,
+    UnitAttr:$transposed);
   let results = (outs PS_FloatTensor:$result, PS_FloatTensor:$lse);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`mask` $mask^)? (`padding` $padding^)?
     (`random` $random_key^ `,` $micro_batch)? (`offset` $offset^)?
-    (`causal` $causal^)? (`window` $window^)? `scale` $scale attr-dict `:` functional-type(operands, results)
+    (`causal` $causal^)? (`window` $window^)? `scale` $scale (`transposed` $transposed^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key, "::mlir::Value":$value,
@@ -45,9 +48,12 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     CArg<"double", "0.0">:$dropout, CArg<"bool", "true">:$training)>];
 }
 
-def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Random, PS_Library, PS_Partition, PS_Cost, PS_Precision<"Compute", 5, 3>]> {
+def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Random, PS_StridedLibrary, PS_Partition, PS_Cost, PS_Precision<"Compute", 5, 3>]> {
   let summary = "computes the cotangents of attention's query, key and value";
   let description = [{
+    If `transposed`, the cotangents have the dims [B, T, H, D], [B, S, G, D] and [B, S, G, E]. The
+    operands have the shapes of `ps.attention` without `transposed`.
+
     Lifespan: created by `ps-autodiff` (level 1); used by code generation.
     ```mlir
     %dq, %dk, %dv = ps.attention_grad %g, %q, %k, %v, %o, %l causal scale 0.125 : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>)
@@ -59,11 +65,12 @@ def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments
     Optional<I64>:$random_key, Optional<I64>:$micro_batch, Optional<PS_ScalarI64>:$offset,
     UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale,
     DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<BoolAttr, "true">:$training,
-    OptionalAttr<I64Attr>:$global_size, OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides);
+    OptionalAttr<I64Attr>:$global_size, OptionalAttr<DenseI64ArrayAttr>:$factor_sizes, OptionalAttr<DenseI64ArrayAttr>:$factor_strides,
+    UnitAttr:$transposed);
   let results = (outs PS_FloatTensor:$query_cotangent, PS_FloatTensor:$key_cotangent, PS_FloatTensor:$value_cotangent);
   let assemblyFormat = [{
     $cotangent `,` $query `,` $key `,` $value `,` $result `,` $lse (`mask` $mask^)? (`padding` $padding^)?
     (`random` $random_key^ `,` $micro_batch)? (`offset` $offset^)?
-    (`causal` $causal^)? (`window` $window^)? `scale` $scale attr-dict `:` functional-type(operands, results)
+    (`causal` $causal^)? (`window` $window^)? `scale` $scale (`transposed` $transposed^)? attr-dict `:` functional-type(operands, results)
   }];
 }

@@ -40,7 +40,9 @@ def PS_Movement : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLowerin
 def PS_Library : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitCall"]>;
 // A matmul also calls a library function. The instruction depends on views of the operands and on
 // the chunks of `--overlap`, so lib/Codegen writes the instruction.
-def PS_Matmul : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind"]>;
+def PS_Matmul : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "readsStrides"]>;
+// A library function that reads some operands through strides.
+def PS_StridedLibrary : DeclareOpInterfaceMethods<PS_LoweringOpInterface, ["getLoweringKind", "emitCall", "readsStrides"]>;
 
 def PS_Differentiable : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface>;
 def PS_DifferentiableIn : DeclareOpInterfaceMethods<PS_DifferentiableOpInterface, ["isDifferentiable"]>;

@@ -269,6 +269,10 @@ ShardingRule ContractOp::getShardingRule() {
 }
 
 LoweringKind ContractOp::getLoweringKind() { return LoweringKind::Library; }
+/// A transpose of an operand is read through strides if the strides form a matmul (`getMatmul`).
+bool ContractOp::readsStrides(unsigned operand) {
+  return getOperand(operand) == getLhs() || getOperand(operand) == getRhs();
+}
 
 OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
   OpCost cost;

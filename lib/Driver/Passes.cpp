@@ -243,6 +243,8 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
       // Runs before ps-outline-segments. Runs after ps-explain-collectives, so that the explanation
       // lists each collective once, and not once per coordinate.
       PassText("ps-split-stages"),
+      // Runs before ps-outline-segments, so that a segment saves the result that attention writes.
+      PassText("ps-transpose-attention"),
   };
   // Moves bias gradients to the phase of the weight-gradient matmuls that can compute them. Runs
   // before ps-outline-segments, which creates one function per phase.

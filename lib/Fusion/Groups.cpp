@@ -65,21 +65,15 @@ void Groups::prepareLibraryOperands(Operation *op) {
     requireDense(contract.getRhs());
     return;
   }
-  if (isa<ps::AttentionOp, ps::AttentionGradOp>(op)) {
-    for (Value operand : op->getOperands()) {
-      auto type = dyn_cast<RankedTensorType>(operand.getType());
-      if (!type)
-        continue;
-      bool strided = type.getRank() == 4 && isa<FloatType>(type.getElementType());
-      auto view = strided ? viewOf(operand) : std::nullopt;
-      if (!view || view->strides[3] != 1)
-        requireDense(operand);
-    }
-    return;
+  auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<RankedTensorType>(operand.get().getType()))
+      continue;
+    bool strided = lowering && lowering.readsStrides(operand.getOperandNumber());
+    auto view = strided ? viewOf(operand.get()) : std::nullopt;
+    if (!view || view->strides.back() != 1)
+      requireDense(operand.get());
   }
-  for (Value operand : op->getOperands())
-    if (isa<RankedTensorType>(operand.getType()))
-      requireDense(operand);
 }
 
 //===----------------------------------------------------------------------===//

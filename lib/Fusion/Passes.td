@@ -41,6 +41,17 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::ps::PSDialect"];
 }
 
+def TransposeAttentionPass : Pass<"ps-transpose-attention", "::mlir::ModuleOp"> {
+  let summary = "lets attention write its results in the order in which they are read";
+  let description = [{
+    Runs before `ps-outline-segments`. Models compute attention on [B, H, T, D], but their matmuls
+    read rows of features, [B, T, H, D]. If a transpose of an attention's result, or of a cotangent
+    that its gradient computes, has the order [B, T, H, D], the op becomes `transposed` and writes
+    this order. Other users read the result through a transpose, which needs no buffer if they read
+    strides. No value changes.
+  }];
+}
+
 def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
   let summary = "moves bias gradients to the phase of the weight-gradient matmuls";
   let description = [{

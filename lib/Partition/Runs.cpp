@@ -34,9 +34,25 @@ FlatSymbolRefAttr getVariable(Operation *op) {
 // Inputs, variables, keys, results
 //===----------------------------------------------------------------------===//
 
-/// Returns true if an op only changes the shape of its operand (a view). If a run uses a view that
-/// another run computes, the run builds its own copy of the view from the operand.
-static bool isView(Operation *op) { return isa<ReshapeOp, BroadcastOp>(op); }
+/// Returns true if each user reads the result of a transpose through strides, so that the transpose
+/// needs no buffer. Example: the heads that attention and its gradient read.
+static bool isReadThroughStrides(TransposeOp transpose) {
+  ArrayRef<int64_t> order = transpose.getPermutation();
+  if (order.empty() || order.back() != int64_t(order.size()) - 1)
+    return false;
+  return llvm::all_of(transpose->getUses(), [](OpOperand &use) {
+    auto lowering = dyn_cast<LoweringOpInterface>(use.getOwner());
+    return lowering && !isa<ReshapeOp>(use.getOwner()) &&
+           lowering.readsStrides(use.getOperandNumber());
+  });
+}
+
+/// Returns true if the code of an op moves no data (a view). If a run uses a view that another run
+/// computes, the run builds its own copy of the view from the operand.
+static bool isView(Operation *op) {
+  auto transpose = dyn_cast<TransposeOp>(op);
+  return transpose ? isReadThroughStrides(transpose) : isa<ReshapeOp, BroadcastOp>(op);
+}
 
 namespace {
 /// Maps each op of a function to the index of its run.

@@ -9,6 +9,23 @@ func.func @grouped(%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>, %v: tenso
 
 // -----
 
+// CHECK-LABEL: func @transposed
+func.func @transposed(%q: tensor<2x4x8x16xf32>) {
+  // CHECK: ps.attention %{{.*}}, %{{.*}}, %{{.*}} scale 2.500000e-01 transposed : {{.*}} -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  %o, %l = ps.attention %q, %q, %q scale 0.25 transposed : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @transposed_c1(%q: tensor<2x4x8x16xf32>) {
+  // expected-error @below {{result has type 'tensor<2x4x8x16xf32>', expected shape [2, 8, 4, 16] (attention_c1)}}
+  %o, %l = ps.attention %q, %q, %q scale 0.25 transposed : (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
 func.func @attention_c1(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x8xf32>) {
   // expected-error @below {{batch and feature sizes must agree (attention_c1)}}
   %o, %l = ps.attention %q, %k, %k scale 0.25 : (tensor<2x4x8x16xf32>, tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)
