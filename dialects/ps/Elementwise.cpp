@@ -160,15 +160,16 @@ double parashard::ps::evaluateGeluSlope(GeluKind kind, double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kCubic * x * x);
 }
 
-/// Emits the factor of x in the GELU: (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(...)) / 2.
+/// Emits the factor of x in the GELU: (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(y)) / 2 = sigmoid(2
+/// y). The sigmoid needs fewer instructions, and is exact to a few ulps also where 1 + tanh(y)
+/// cancels.
 static Value emitGate(ElementBuilder &e, GeluKind kind, Value x) {
   Value half = e.constant(x, 0.5);
   if (kind == GeluKind::Erf)
     return e.fma(half, e.unary<math::ErfOp>(e.mul(x, e.constant(x, kSqrtHalf))), half);
   Value square = e.mul(x, x);
-  Value inner = e.mul(e.mul(x, e.constant(x, kSqrt2OverPi)),
-                      e.fma(square, e.constant(x, kCubic), e.constant(x, 1)));
-  return e.fma(half, e.unary<math::TanhOp>(inner), half);
+  return emitSigmoid(e, e.mul(x, e.fma(square, e.constant(x, 2 * kSqrt2OverPi * kCubic),
+                                       e.constant(x, 2 * kSqrt2OverPi))));
 }
 
 /// Emits the derivative of the GELU at x. With p = (1 + t) / 2 for t = tanh(...), the derivative of

@@ -170,10 +170,26 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
   }
 };
 
+/// Computes exp2 of f32 in f64.
+struct WidenExp2 : OpRewritePattern<math::Exp2Op> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::Exp2Op op, PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "is not of f32");
+    MathBuilder m(op.getLoc(), rewriter);
+    Value wide = m.convert(op.getOperand(), rewriter.getF64Type());
+    rewriter.replaceOp(op, m.convert(m.unary<math::Exp2Op>(wide), rewriter.getF32Type()));
+    return success();
+  }
+};
+
 } // namespace
 
-void parashard::codegen::populateMathPatterns(RewritePatternSet &patterns) {
+void parashard::codegen::populateMathPatterns(RewritePatternSet &patterns, bool hasExp2) {
   constexpr int kBeforeOthers = 10;
+  if (!hasExp2)
+    patterns.add<WidenExp2>(patterns.getContext(), kBeforeOthers);
   patterns.add<ExpandCircular<math::SinOp>, ExpandCircular<math::CosOp>, ExpandAtan, ExpandPow>(
       patterns.getContext(), kBeforeOthers);
 }

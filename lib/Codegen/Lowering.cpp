@@ -26,6 +26,7 @@ namespace {
 /// lane.
 struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
+  explicit ExpandMath(bool hasExp2) : hasExp2(hasExp2) {}
   StringRef getName() const override { return "expand-math"; }
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<vector::VectorDialect>();
@@ -34,9 +35,12 @@ struct ExpandMath : PassWrapper<ExpandMath, OperationPass<ModuleOp>> {
     RewritePatternSet patterns(&getContext());
     populateMathPolynomialApproximationPatterns(patterns, MathPolynomialApproximationOptions{});
     math::populateExpansionPatterns(patterns, {"rsqrt", "roundeven"});
-    populateMathPatterns(patterns);
+    populateMathPatterns(patterns, hasExp2);
     (void)applyPatternsGreedily(getOperation(), std::move(patterns));
   }
+
+private:
+  bool hasExp2;
 };
 } // namespace
 
@@ -50,7 +54,8 @@ constexpr LibmFunction kDoubleFunctions[] = {
     {math::TanhOp::getOperationName(), "tanh"},   {math::ErfOp::getOperationName(), "erf"},
     {math::SinOp::getOperationName(), "sin"},     {math::CosOp::getOperationName(), "cos"},
     {math::AtanOp::getOperationName(), "atan"},   {math::PowFOp::getOperationName(), "pow"},
-    {math::Log1pOp::getOperationName(), "log1p"}, {math::ExpM1Op::getOperationName(), "expm1"}};
+    {math::Log1pOp::getOperationName(), "log1p"}, {math::ExpM1Op::getOperationName(), "expm1"},
+    {math::Exp2Op::getOperationName(), "exp2"}};
 
 /// Calls libm, lane by lane, for f64 functions. The calls need not be fast, because models with f64
 /// tensors mainly serve tests that compare results exactly.
@@ -78,12 +83,13 @@ struct CallMathOfDoubles : PassWrapper<CallMathOfDoubles, OperationPass<ModuleOp
 };
 } // namespace
 
-static void addLowering(OpPassManager &pm) {
+/// `hasExp2`: whether the back end has an instruction for exp2 of f32.
+static void addLowering(OpPassManager &pm, bool hasExp2) {
   pm.addPass(createCSEPass());
   math::MathExtendToSupportedTypesOptions extend; // 16-bit math runs in f32
   extend.targetTypeStr = "f32";
   pm.addPass(math::createMathExtendToSupportedTypes(extend));
-  pm.addPass(std::make_unique<ExpandMath>());
+  pm.addPass(std::make_unique<ExpandMath>(hasExp2));
   pm.addPass(std::make_unique<CallMathOfDoubles>());
   pm.addPass(createCSEPass());
   pm.addPass(createSCFToControlFlowPass());
@@ -96,15 +102,15 @@ static void addLowering(OpPassManager &pm) {
   pm.addPass(createReconcileUnrealizedCastsPass());
 }
 
-LogicalResult codegen::lowerKernels(ModuleOp kernels) {
+LogicalResult codegen::lowerKernels(ModuleOp kernels, bool hasExp2) {
   PassManager pm(kernels.getContext(), ModuleOp::getOperationName());
-  addLowering(pm);
+  addLowering(pm, hasExp2);
   return pm.run(kernels);
 }
 
 LogicalResult codegen::lowerKernelModules(ModuleOp modules) {
   PassManager pm(modules.getContext(), ModuleOp::getOperationName());
-  addLowering(pm.nest<ModuleOp>());
+  addLowering(pm.nest<ModuleOp>(), /*hasExp2=*/false);
   return pm.run(modules);
 }
 
@@ -140,7 +146,9 @@ static bool callsLibrary(const llvm::Function &function) {
       llvm::Intrinsic::pow,  llvm::Intrinsic::exp,  llvm::Intrinsic::exp2, llvm::Intrinsic::log,
       llvm::Intrinsic::log2, llvm::Intrinsic::sin,  llvm::Intrinsic::cos,  llvm::Intrinsic::tan,
       llvm::Intrinsic::tanh, llvm::Intrinsic::log10};
-  return llvm::is_contained(kCalls, function.getIntrinsicID());
+  bool isInstruction = function.getIntrinsicID() == llvm::Intrinsic::exp2 &&
+                       function.getParent()->getTargetTriple().isNVPTX();
+  return llvm::is_contained(kCalls, function.getIntrinsicID()) && !isInstruction;
 }
 
 /// Checks that kernels call no function for which `callsLibrary` returns true.

@@ -10,9 +10,11 @@
 
 namespace parashard::codegen {
 
-/// Lowers `kernels` (scf, arith, math, vector, llvm) in place to the llvm dialect.
-mlir::LogicalResult lowerKernels(mlir::ModuleOp kernels);
-/// Lowers each of the modules that `modules` contains, as `lowerKernels` does.
+/// Lowers `kernels` (scf, arith, math, vector, llvm) in place to the llvm dialect. `hasExp2`:
+/// whether the target has an instruction for exp2 of f32. Without it, exp2 is computed in f64 by
+/// libm.
+mlir::LogicalResult lowerKernels(mlir::ModuleOp kernels, bool hasExp2);
+/// Lowers each of the modules that `modules` contains, as `lowerKernels` does without exp2.
 mlir::LogicalResult lowerKernelModules(mlir::ModuleOp modules);
 /// Translates a module of the llvm dialect for `machine`. Returns null after a diagnostic.
 std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,

@@ -119,3 +119,24 @@ def test_accesses_are_of_16_bytes_where_sizes_allow_it(tmp_path):
         assert f"ld.global.{access}" in text and f"st.global.{access}" in text, text
         odd = ptx_of(tmp_path / f"{dtype}-odd", "63x127", dtype)
         assert "ld.global.v" not in odd and "st.global.v" not in odd
+
+
+def find_kernels(text):
+    """Returns the text of each kernel by its name."""
+    return dict(re.findall(r"\.entry (\w+)\((.*?)^}", text, re.M | re.S))
+
+
+def test_no_kernel_transposes_heads(exports, tmp_path):
+    """Attention reads and writes what the matmuls around it write and read."""
+    compile_ptx(tmp_path, exports("gpt2"), "sm_90", "--precision", "bf16")
+    placed = (tmp_path / "5-placed.mlir").read_text()
+    assert "ps.attention_grad" in placed and not re.search(r"^      %\d+ = ps.transpose", placed, re.M)  # ops of kernels are indented by 6 blanks
+
+
+def test_activations_use_instructions(exports, tmp_path):
+    """A GELU needs one power of two and one approximate reciprocal per element, and no division."""
+    kernels = find_kernels(compile_ptx(tmp_path, exports("gpt2"), "sm_90", "--precision", "bf16").read_text())
+    gelus = [text for kernel, text in kernels.items() if kernel.startswith("k_gelu_") and "gelu_grad" not in kernel]
+    assert gelus
+    for text in gelus:
+        assert text.count("ex2.approx") == text.count("rcp.approx") > 0 and "div." not in text

@@ -1,6 +1,7 @@
 // Compiles to PTX with LLVM's back end, without a CUDA toolkit. The CUDA driver compiles the PTX to
 // machine code.
 #include "Target.h"
+#include "CudaMath.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Codegen/Cpu/Target.h"
 #include "lib/Codegen/Link.h"
@@ -69,7 +70,7 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
 }
 
 static FailureOr<std::string> makePtx(ModuleOp kernels, llvm::TargetMachine &machine) {
-  if (failed(lowerKernels(kernels)))
+  if (failed(lowerKernels(kernels, /*hasExp2=*/true)))
     return failure();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = translateKernels(kernels, context, machine);
@@ -109,5 +110,6 @@ static FailureOr<std::string> makeReplay(ModuleOp kernels) {
 }
 
 FailureOr<std::string> CudaTarget::makeImage(ModuleOp kernels) const {
+  expandCudaMath(kernels);
   return machine ? makePtx(kernels, *machine) : makeReplay(kernels);
 }
