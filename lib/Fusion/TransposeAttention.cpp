@@ -21,15 +21,38 @@ static bool isSwap(Operation *op) {
 
 static bool isSwapped(Value result) { return llvm::any_of(result.getUsers(), isSwap); }
 
+static RankedTensorType swap(RankedTensorType type) {
+  ArrayRef<int64_t> shape = type.getShape();
+  return type.clone({shape[0], shape[2], shape[1], shape[3]});
+}
+
+/// Swaps dims in the marks of a result: its sharding and its global type, with which the evaluator
+/// finds padding.
+static void swapMarks(OpResult result) {
+  if (ps::ShardingAttr sharding = ps::getSharding(result)) {
+    auto dims = llvm::to_vector(sharding.getDims());
+    std::swap(dims[1], dims[2]);
+    ps::setSharding(result, ps::ShardingAttr::get(sharding.getContext(), sharding.getMesh(), dims,
+                                                  sharding.getPartial()));
+  }
+  Operation *op = result.getOwner();
+  auto globals = op->getAttrOfType<ArrayAttr>(kGlobalMark);
+  auto global = globals ? dyn_cast<TypeAttr>(globals[result.getResultNumber()]) : TypeAttr();
+  if (!global)
+    return;
+  auto all = llvm::to_vector(globals);
+  all[result.getResultNumber()] = TypeAttr::get(swap(cast<RankedTensorType>(global.getValue())));
+  op->setAttr(kGlobalMark, ArrayAttr::get(op->getContext(), all));
+}
+
 /// Makes `result` [B, T, H, D]. Transposes of the result become the result. Other users read a
 /// transpose of it.
 static void swap(Operation *op, Value result) {
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses())
     uses.push_back(&use);
-  auto type = cast<RankedTensorType>(result.getType());
-  ArrayRef<int64_t> shape = type.getShape();
-  result.setType(type.clone({shape[0], shape[2], shape[1], shape[3]}));
+  result.setType(swap(cast<RankedTensorType>(result.getType())));
+  swapMarks(cast<OpResult>(result));
   OpBuilder b(op->getContext());
   b.setInsertionPointAfter(op);
   ps::TransposeOp back;

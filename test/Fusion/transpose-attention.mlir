@@ -43,7 +43,7 @@ module {
 }
 
 //--- others.mlir
-// No transpose follows, or one of other dims: nothing changes.
+// Twins, which do not change: no transpose follows, or one of other dims.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: transposed
 func.func @others(%q: tensor<2x4x8x16xf32>) -> (tensor<2x4x16x8xf32>, tensor<2x4x8x16xf32>) {
