@@ -64,8 +64,8 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
          Training},
         c.init);
   t.add({"weights", "FROM",
-         "where ./OUT reads weights from: reference (the model's file), copy (a copy inside OUT) "
-         "or none (the file given to ./OUT --weights)"},
+         "where the program reads weights from: reference (the model's file), copy (a copy inside "
+         "the program) or none (the file given to the program's --weights)"},
         c.weights, {"reference", "copy", "none"});
 }
 
@@ -200,7 +200,7 @@ static void addSpeedFlags(FlagTable &t, CompileOptions &c) {
          .help =
              "cluster to plan for, such as h100-sxm, a100-80g:64 (with its number of ranks), cpu "
              "(this machine, measured on first use) or FILE.json; its rates determine stages, "
-             "recomputation, overlap, offloading and the step time that --explain predicts "
+             "recomputation, overlap, offloading and the predicted time of a step "
              "(docs/planning.md)",
          .level = Planned,
          .inPlan = true},

@@ -29,8 +29,8 @@ def Rank_SectionOp : Rank_Op<"section", [HasParent<"ProgramOp">]> {
   let summary = "begins a separate entry, up to the next section or the end of the program";
   let description = [{
     With `--loss none`, the host passes the cotangents, and calls forward, backward and update
-    separately. Values that later sections use are kept in a slot, which is a part of the arena. The
-    host selects the slot of each call by its number, so that several forwards can wait for their
+    separately. Values that later sections use are kept in a slot, which is a part of the arena. With
+    each call, the host passes the number of a slot, so that several forwards can wait for their
     backward.
 
     Lifespan: created by `ps-schedule` (level 4); used by code generation.

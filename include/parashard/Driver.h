@@ -42,9 +42,10 @@ struct CompileOptions {
   /// How to split layers into stages: uniform, parameters, flops, time, or the modules
   /// NAME,NAME,... that begin a stage. Empty: time if `cluster` is given, else uniform.
   std::string splitMethod;
-  int64_t numChunks = 1;          ///< stages per pipeline coordinate
-  std::string schedule;           ///< name or FILE.json; empty: chosen by `numChunks`
-  std::string placement = "loop"; ///< placement of the stages of `schedule`: loop or v; no flag
+  int64_t numChunks = 1; ///< stages per pipeline coordinate
+  std::string schedule;  ///< name or FILE.json; empty: chosen by `numChunks`
+  /// Placement of the stages: loop or v. Has no flag; `schedule` determines it.
+  std::string placement = "loop";
   int64_t microBatches = 1;
   int64_t zero = 0; ///< ZeRO stage, 0 to 3
   /// Padding of the dims of matmul weights: auto, off, or N (to multiples of N).
@@ -150,11 +151,11 @@ mlir::LogicalResult runWalk(mlir::ModuleOp module, const CompileOptions &options
 /// then reports the error.
 std::optional<std::string> searchShardings(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Warns about a loss that is an average over samples for one micro-batch, but is not such an
-/// average for all samples of a step at once. `module` has level `training` or later. Example:
-/// `h[:4]` selects all samples of a micro-batch of 4, but only half of the samples of a step with
-/// two micro-batches. Imports `options.model` a second time with the whole batch. Prints no warning
-/// if this import fails.
+/// Warns if the loss of a micro-batch is an average over its samples, but the loss of the same
+/// model on one batch with all samples of a step is not. `module` has level `training` or later.
+/// Example: `h[:4]` selects all samples of a micro-batch of 4, but only half of the samples of a
+/// step with two micro-batches. Imports `options.model` a second time with the whole batch. Prints
+/// no warning if this import fails.
 void warnOfWholeBatch(mlir::ModuleOp module, const CompileOptions &options);
 
 /// Describes the plan of a module at level `planned` or later: shardings with reasons, collectives

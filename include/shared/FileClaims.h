@@ -12,8 +12,8 @@ namespace parashard {
 
 /// Returns the same text for all spellings of a file. Example: "./a", a link to "a" and a hard link
 /// of "a" give the same text. A regular file is identified by device and inode, a missing file by
-/// its canonical folder and name. The path of a device or pipe is returned unchanged, because two
-/// uses of a device or pipe lose no data.
+/// its canonical folder and name. The path of any other existing file (a device, pipe or folder) is
+/// returned unchanged: two uses of a device or pipe under different paths lose no data.
 inline std::string identifyFile(const std::string &path) {
   namespace fs = std::filesystem;
   struct stat info;

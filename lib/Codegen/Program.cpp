@@ -137,10 +137,10 @@ static int64_t getMicroBatch(rank::RunOp run) {
 }
 
 /// Returns true if `callee` does not belong to the update, and has a `ps.write` to the variable
-/// that is passed as `argument`.
-/// Examples: `loss.count`, if its value is 1 or is computed from the sums of `@count`; an
-/// accumulated maximum; the running statistics of a batch norm.
-static bool isKnownCount(BlockArgument argument, func::FuncOp callee) {
+/// that is passed as `argument`. Examples: `loss.count`, if its value is 1 or is computed from the
+/// sums of `@count`; the running statistics of a batch norm; a variable that accumulates a maximum
+/// or a minimum, because class functions do this with `ps.read` and `ps.write`.
+static bool isWrittenBeforeUpdate(BlockArgument argument, func::FuncOp callee) {
   auto phase = callee->getAttrOfType<ps::PhaseAttr>(kPhaseMark);
   return phase && phase.getValue() != ps::Phase::Update &&
          llvm::any_of(argument.getUsers(), [](Operation *use) { return isa<ps::WriteOp>(use); });
@@ -167,7 +167,7 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
     bool adds = llvm::any_of(argument.getUsers(),
                              [](Operation *use) { return isa<ps::AccumulateOp>(use); });
     first.push_back(int(flags && adds && accumulated.insert(symbol).second));
-    if (adds || isKnownCount(argument, callee))
+    if (adds || isWrittenBeforeUpdate(argument, callee))
       adders[symbol] = pp;
   }
   for (Value result : run.getResults())

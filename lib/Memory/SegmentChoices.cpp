@@ -1,5 +1,5 @@
-// Finds which forward ops of a segment to recompute. Tries all sets of few ops, and uses minimum
-// cuts for many.
+// Finds which forward ops of a segment to recompute. Tries all sets of ops if at most 12 ops may
+// run again. Otherwise, uses minimum cuts and a local search.
 #include "SegmentChoices.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -109,7 +109,7 @@ public:
 
 private:
   static constexpr size_t kMostTried = 12;      ///< largest number of ops for an exhaustive search
-  static constexpr size_t kMostPrices = 24;     ///< largest number of prices of a byte
+  static constexpr size_t kMostPrices = 24;     ///< largest number of cuts in `searchBetween`
   static constexpr int64_t kMostTries = 100000; ///< largest number of choices in the local search
 
   const SegmentChoice &add(const std::vector<char> &may) {
@@ -126,9 +126,10 @@ private:
     }
   }
 
-  /// Returns the choice with the least cost + `price` * (bytes stored for backward); nullopt if no
-  /// finite cut exists. A
-  /// value on the source's side of the cut is needed, and an op on this side runs again.
+  /// Returns the choice with the least cost + `price` * (bytes stored for backward), from a minimum
+  /// cut of a network with one node per value and per op. A value whose node is on the source's
+  /// side of the cut is needed. An op whose node is on this side runs again. Returns nullopt if no
+  /// finite cut exists.
   std::optional<SegmentChoice> solve(double price) {
     int values = graph.values.size(), source = values + graph.ops.size(), sink = source + 1;
     Network network(sink + 1);

@@ -232,8 +232,10 @@ private:
     return pending.empty() ? entry : *pending.front();
   }
 
-  /// Returns a coordinate that must advance before `awaited` completes: one that has not started
-  /// the communication, or has earlier communications in its queue.
+  /// Returns a coordinate that must advance before the first communication in the queue of `self`
+  /// (`findFirst`) completes: a coordinate that has not started this communication, or has earlier
+  /// ones in its queue. Returns `self` if there is none. `awaited` completes later than the first
+  /// communication.
   int64_t findCulprit(const Entry &awaited, int64_t self) {
     const Entry &entry = findFirst(awaited, self);
     for (const auto &[coordinate, op] : entry.ops) {

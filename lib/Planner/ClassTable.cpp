@@ -45,7 +45,8 @@ llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
                                      const ClassTable &divided) {
   size_t count = table.segments.size();
   if (whole.segments.size() != count || divided.segments.size() != count)
-    return llvm::createStringError("ZeRO or the samples change the number of segments");
+    return llvm::createStringError("the programs with and without ZeRO, or with different numbers "
+                                   "of samples, do not have the same number of segments");
   for (size_t i = 0; i < count; ++i)
     table.segments[i] = applyZero(table.segments[i], whole.segments[i], divided.segments[i]);
   table.sharedUpdate = divided.sharedUpdate;

@@ -55,7 +55,8 @@ struct MeshChoices {
 };
 
 /// Reads a mesh whose sizes are choices: "pp=*,dp=2,4,tp=<=8". The axes are pp, dp and tp. An
-/// omitted axis may have any size. Fails if the choices of an axis contain no size of at least 1.
+/// omitted axis may have any size. Fails for another axis, for an axis that is named twice, for a
+/// value that is not a number from 1 to 2^20, and for a range without such a number.
 llvm::Expected<MeshChoices> parseMeshChoices(llvm::StringRef text);
 
 /// Constraints by flag of ps-compile: "zero", "recompute", ...

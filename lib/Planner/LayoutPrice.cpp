@@ -27,8 +27,9 @@ double getHop(const ClassTable &table, const Cluster &cluster, const Layout &lay
   double bytes = 0;
   for (int64_t cut : cuts)
     bytes = std::max(bytes, table.segments[size_t(cut) - 1].boundary);
-  return layout.stages > 1 && bytes > 0 ? getMessageSeconds(cluster, 0, layout.stageStride, bytes)
-                                        : 0;
+  return layout.coordinates > 1 && bytes > 0
+             ? getMessageSeconds(cluster, 0, layout.stageStride, bytes)
+             : 0;
 }
 
 /// Costs of one pipeline coordinate. Times are measured from the start of the step.
@@ -67,7 +68,7 @@ public:
     findTied(cuts);
     LayoutPrice result;
     std::vector<Coordinate> coordinates;
-    for (int64_t rank = 0; rank < layout.stages; ++rank) {
+    for (int64_t rank = 0; rank < layout.coordinates; ++rank) {
       ArrayRef<Span> row = simulated->rows[size_t(rank)];
       coordinates.push_back(priceCoordinate(rank, row));
       for (int64_t zero = 0; zero < 4; ++zero)
@@ -125,10 +126,10 @@ private:
   /// sums of values such as the loss, then the sums of the gradients of tied parameters. The update
   /// waits for all sums.
   void sumOverCoordinates(MutableArrayRef<Coordinate> coordinates) const {
-    if (layout.stages == 1)
+    if (layout.coordinates == 1)
       return;
     double end = 0;
-    auto all = llvm::to_vector(llvm::seq(layout.stages));
+    auto all = llvm::to_vector(llvm::seq(layout.coordinates));
     for (double bytes : table.sums)
       end = sum(coordinates, all, &Coordinate::busy, bytes, end);
     double shards = layout.zero > 1 ? double(layout.shards) : 1;
@@ -376,7 +377,7 @@ Expected<std::pair<Placement, ArrayRef<int64_t>>> LayoutPricer::cut(const Layout
   Expected<PlacementKind> kind = findPlacement(layout.schedule);
   if (!kind)
     return kind.takeError();
-  Placement placement{*kind, layout.stages, layout.chunks};
+  Placement placement{*kind, layout.coordinates, layout.chunks};
   Expected<ArrayRef<int64_t>> cuts = cache.get(table.segments, placement);
   if (!cuts)
     return cuts.takeError();
@@ -388,8 +389,9 @@ Expected<LayoutPricer::Bounds> LayoutPricer::getBounds(const Layout &layout) {
   if (!division)
     return division.takeError();
   auto [placement, cuts] = *division;
-  std::vector<double> loads(size_t(layout.stages), 0), fills(loads), saved(loads), sends(loads);
-  std::vector<SegmentCost> variables(size_t(layout.stages), SegmentCost());
+  std::vector<double> loads(size_t(layout.coordinates), 0), fills(loads), saved(loads),
+      sends(loads);
+  std::vector<SegmentCost> variables(size_t(layout.coordinates), SegmentCost());
   double hop = getHop(table, cluster, layout, cuts);
   double forwards = 0; // seconds of the forwards of all earlier stages, and of their messages
   for (int64_t stage = 0; stage < placement.getNumStages(); ++stage) {

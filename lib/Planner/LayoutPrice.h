@@ -12,7 +12,7 @@ namespace parashard::planner {
 
 /// How the segments of a class table run on many ranks.
 struct Layout {
-  int64_t stages = 1;      ///< pipeline coordinates
+  int64_t coordinates = 1; ///< pipeline coordinates
   int64_t stageStride = 1; ///< distance between the rank numbers of neighboring coordinates
   int64_t shards = 1;      ///< data-parallel ranks
   int64_t chunks = 1;
@@ -69,11 +69,10 @@ public:
       : table(std::move(table)), cluster(cluster), cache(cache) {}
 
   size_t getSegments() const { return table.segments.size(); }
-  /// Prices a layout. A round has one micro-batch per stage of the model, that is,
-  /// `Layout::stages` coordinates * `chunks` micro-batches. The times of a schedule with many
-  /// rounds are extrapolated from simulations with fewer rounds, because each additional round
-  /// takes the same time. Fails if the schedule does not fit the layout, or if there are fewer
-  /// segments than stages.
+  /// Prices a layout. A round has as many micro-batches as the model has stages: `coordinates` *
+  /// `chunks`. The times of a schedule with many rounds are extrapolated from simulations with
+  /// fewer rounds, because each additional round takes the same time. Fails if the schedule does
+  /// not fit the layout, or if there are fewer segments than stages.
   llvm::Expected<LayoutPrice> price(const Layout &layout);
   struct Bounds {
     /// Seconds of the busiest coordinate: the time until the first micro-batch arrives (the

@@ -32,7 +32,7 @@ int64_t Candidate::getStride(char axis) const {
 
 static Layout makeLayout(const SearchProblem &problem, const Candidate &candidate) {
   Layout layout;
-  layout.stages = candidate.pp;
+  layout.coordinates = candidate.pp;
   layout.stageStride = candidate.getStride('p');
   layout.shards = candidate.dp;
   layout.chunks = candidate.chunks;

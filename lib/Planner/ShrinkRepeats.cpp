@@ -102,9 +102,8 @@ private:
   /// Returns true if segment `before` uses `x` in the same way as segment `after` uses `y`. This
   /// holds if both are the same value, or equal leaves (reads or constants). It also holds in two
   /// cases:
-  /// - `after` produces `y`, and `before` produces `x` at the same position (op index in the
-  /// segment
-  ///   and result number).
+  /// - `after` produces `y`, and `before` produces `x` at the same position, that is, with the same
+  ///   op index in the segment and the same result number.
   /// - `before` produces `y`, and segment `before` - 1 produces `x` at the same position. With
   ///   `isFirst`, `before` is the first of the equal segments, and `x` may be any value that
   ///   `before` does not produce.

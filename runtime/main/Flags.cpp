@@ -10,8 +10,8 @@ namespace psrt {
 void addLaunchFlags(FlagTable &table, std::optional<Comm> &comm, int &threads) {
   table.addChoice<Comm>({"comm", "COMM",
                          "local | mpi | tcp | nccl (default: local in one process, mpi under "
-                         "mpirun, tcp under torchrun; "
-                         "and nccl for the collectives of ranks that each have a GPU)"},
+                         "mpirun, tcp under torchrun; under srun mpi with PMI, else tcp. If each "
+                         "rank has a GPU of its own, collectives use nccl)"},
                         comm);
   table.add({.name = "threads",
              .value = "N",
@@ -193,7 +193,9 @@ void addOutput(FlagTable &t, Flags &f) {
          .isOfProcess = true},
         f.quiet);
   t.add({"info", "", "describe this program and exit"}, f.info);
-  t.add({"version", "", "print the versions that compiled this program and exit"}, f.version);
+  t.add({"version", "",
+         "print the versions of Parashard and LLVM that compiled this program, and exit"},
+        f.version);
 }
 
 void addWeights(FlagTable &t, Flags &f) {

@@ -117,8 +117,10 @@ void OutputCheck::checkFile(const char *flag, const std::string &path,
   if (path.empty())
     return;
   std::string name = fs::path(path).filename();
+  // The number of weight files is not known before they are written. Every name of a weight file
+  // therefore counts as written.
   for (const std::string &folder : weightFolders)
-    if (isExportName(name)) // the number of weight files is only known when they are written
+    if (isExportName(name))
       claims.add((fs::path(folder) / name).string(), "is also written by --export-weights");
   claim(flag, path);
   nameFlag(flag, [&] { checkPath(path); });

@@ -106,7 +106,7 @@ struct Problem {
         if (candidate.pp == 1 && (chunks > 1 || schedule.name != std::string("1f1b")))
           continue;
         Layout layout;
-        layout.stages = candidate.pp;
+        layout.coordinates = candidate.pp;
         layout.stageStride = candidate.getStride('p');
         layout.shards = candidate.dp;
         layout.chunks = chunks;

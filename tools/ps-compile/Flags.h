@@ -41,8 +41,9 @@ struct CommandLine {
   std::vector<GivenFlag> given; ///< given flags, except for those about files and reports
 };
 
-/// Parses argv. With `--auto`, also searches for the plan. On an error, prints the error, sets
-/// `status` to the exit status, and returns nullopt. `--help` prints the help and exits with 0.
+/// Parses argv. With `--auto`, also searches for the plan. On an error, prints the error and
+/// returns nullopt. If the search failed, also sets `status` to the exit status. `--help` prints
+/// the help and exits with 0.
 std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status);
 
 } // namespace parashard

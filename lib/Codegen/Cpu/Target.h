@@ -42,8 +42,8 @@ private:
 /// Adds a global `symbol` with these bytes to the module. With `withSize`, also adds the number of
 /// bytes as `symbol_size`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
-/// Adds the table of kernel addresses. With `isEmpty`, the kernels are in another image, and the
-/// table contains null pointers.
+/// Adds the table of kernel addresses. With `isEmpty`, the table contains null pointers. A program
+/// for a GPU uses this, because its kernels are in the GPU's image.
 void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol,
                     llvm::ArrayRef<std::string> kernels, bool isEmpty);
 

@@ -23,10 +23,12 @@ struct OnnxTensor {
   std::string name;
   int32_t dtype = 0; ///< TensorProto.DataType
   std::vector<int64_t> dims;
-  std::string file;          ///< file with the bytes: the model, or a file of external data
-  uint64_t offset = 0;       ///< offset in `file`
-  uint64_t size = 0;         ///< size in bytes
-  bool isRaw = true;         ///< false: the file has varints, and `decoded` has the bytes
+  std::string file;    ///< file with the bytes: the model, or a file of external data
+  uint64_t offset = 0; ///< offset in `file`
+  uint64_t size = 0;   ///< size in bytes
+  /// True: `file` contains the elements as contiguous bytes. False: it does not (protobuf can store
+  /// them as varints), and `decoded` has the bytes.
+  bool isRaw = true;
   std::vector<char> decoded; ///< little-endian, row-major
 };
 

@@ -13,11 +13,10 @@ class CpuRank;
 /// outer loop, except for 16-bit results that are accumulated in f32 (see below).
 ///
 /// Without AVX-512 kernels, oneDNN 2.6 takes twice as long if an operand is transposed, or if its
-/// rows are pages apart in memory. oneDNN itself copies such operands only if m and n are large
-/// (1/m
-/// + 1/n < 0.0038). For f32, this class therefore copies rhs, and lhs if it is transposed. A matmul
-/// with a side of less than 64 is a single tile without copies. The same is true for all f32
-/// matmuls on machines with AVX-512.
+/// rows are pages apart in memory. oneDNN itself copies such operands only if m and n are large,
+/// that is, if 1/m + 1/n < 0.0038. For f32, this class therefore copies rhs, and lhs if it is
+/// transposed. An f32 matmul in which m, n or k is less than 64 is a single tile without copies.
+/// The same is true for all f32 matmuls on machines with AVX-512.
 ///
 /// If oneDNN has no native matmuls of a 16-bit dtype, the operands are widened to f32 while they
 /// are copied. A 16-bit result is then accumulated in f32, one tile at a time, and rounded once.

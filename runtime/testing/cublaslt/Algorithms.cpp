@@ -9,8 +9,8 @@ namespace psrt::fake {
 
 namespace {
 
-/// Bytes of workspace that each algorithm requests, so that tests also cover workspaces. A lower
-/// limit reduces the request.
+/// Bytes of workspace that each algorithm requests, so that tests also cover workspaces. If the
+/// caller allows less, an algorithm requests what the caller allows.
 constexpr uint64_t wantedWorkspace = 4096;
 /// Bytes of the widest load or store.
 constexpr uintptr_t widestLoad = 16;

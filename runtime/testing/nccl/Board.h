@@ -38,8 +38,8 @@ public:
   };
   /// Returns the mailbox from one rank to another.
   Mail &mail(int from, int to) const;
-  /// Yields the thread in a loop that waits, or sleeps if the loop has already waited many times.
-  /// Throws BoardAborted if the communicator is aborted.
+  /// Pauses a loop that waits, once per iteration: yields the thread or, if `waits` (the number of
+  /// earlier iterations) is large, sleeps. Throws BoardAborted if the communicator is aborted.
   void pause(unsigned waits) const;
 
 private:
