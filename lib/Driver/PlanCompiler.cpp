@@ -4,6 +4,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Driver/FirstError.h"
 #include "lib/Driver/Load.h"
+#include "lib/Driver/Walk.h"
 #include "lib/IR/OpTimes.h"
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Schedules/PipelineSchedule.h"
@@ -198,7 +199,7 @@ void PlanCompiler::compilePrograms(llvm::ArrayRef<Candidate> candidates) {
     auto [program, isNew] = programs.try_emplace(getKey(candidate));
     if (!isNew)
       continue;
-    missing.emplace_back(getTableCandidate(candidate), &program->second);
+    missing.emplace_back(getTableCandidate(candidate), &program->second.module);
     if (policies.try_emplace(getPolicyKey(candidate)).second)
       unsearched.push_back(missing.back().first);
   }
@@ -231,14 +232,14 @@ const ClassTable *PlanCompiler::getTable(const Candidate &candidate,
 /// could not be compiled, or if its table cannot be read.
 std::optional<ClassTable> PlanCompiler::readTable(const Candidate &candidate,
                                                   const costs::Cluster &cluster) {
-  const OwningOpRef<ModuleOp> &program = programs.at(getKey(candidate));
-  if (!program)
+  Program &program = programs.at(getKey(candidate));
+  if (!program.module)
     return std::nullopt;
   SmallVector<ir::AxisSize> axes;
   for (char axis : candidate.order)
     axes.push_back(
         {StringAttr::get(&context, std::string(1, axis) + "p"), candidate.getSize(axis)});
-  llvm::Expected<ClassTable> table = readClassTable(*program, cluster, axes);
+  llvm::Expected<ClassTable> table = readClassTable(*program.module, cluster, axes, program.facts);
   if (!table)
     return keepFailure(getOptions(candidate), llvm::toString(table.takeError())), std::nullopt;
   return std::move(*table);
@@ -286,14 +287,75 @@ void PlanCompiler::keepFailure(const CompileOptions &options, llvm::StringRef re
         llvm::formatv("; with --mesh {0} --batch {1}: {2}", options.mesh, *options.batch, reason);
 }
 
+static bool areValid(const CompileOptions &options) {
+  llvm::Error error = checkOptions(options);
+  bool valid = !error;
+  llvm::consumeError(std::move(error));
+  return valid;
+}
+
+/// Returns the passes of level `planned` that find shardings and segments, and the other passes.
+/// The first passes do not depend on cuts, recomputation and schedule.
+static std::pair<std::vector<std::string>, std::vector<std::string>>
+splitPlanned(const CompileOptions &options) {
+  std::vector<std::string> first, rest;
+  bool isFound = false;
+  for (std::string &pass : getPasses(ps::Level::Planned, options)) {
+    if (!isTransform(pass))
+      continue;
+    bool isLast = pass == "ps-find-segments";
+    (isFound ? rest : first).push_back(std::move(pass));
+    isFound |= isLast;
+  }
+  return {std::move(first), std::move(rest)};
+}
+
+static std::string getShardedKey(const CompileOptions &options) {
+  return std::to_string(*options.batch) + "|" + llvm::join(splitPlanned(options).first, ",");
+}
+
+PlanCompiler::Sharded &PlanCompiler::shard(const CompileOptions &options, bool isShrunk) {
+  std::string key = getShardedKey(options);
+  Sharded *found;
+  {
+    std::lock_guard lock(mutex);
+    found = &(isShrunk ? shrunkSharded : sharded)[key];
+  }
+  std::call_once(found->once, [&] {
+    OwningOpRef<ModuleOp> module = copy(*options.batch, isShrunk);
+    if (module && succeeded(runTransforms(*module, splitPlanned(options).first)))
+      found->module = std::move(module);
+  });
+  return *found;
+}
+
+void PlanCompiler::prepare(llvm::ArrayRef<Candidate> candidates) {
+  if (sharded.size() > kMostSharded)
+    sharded.clear();
+  std::map<std::string, CompileOptions> different;
+  for (const Candidate &candidate : candidates)
+    if (CompileOptions options = getOptions(candidate); areValid(options) && !findPrice(options))
+      different.try_emplace(getShardedKey(options), options);
+  parallelForEach(&context, different, [&](const auto &each) {
+    std::string reason;
+    FirstError silence(context, reason);
+    if (!shard(each.second, /*isShrunk=*/false).module)
+      keepFailure(each.second, reason);
+  });
+}
+
 OwningOpRef<ModuleOp> PlanCompiler::compile(const CompileOptions &options, bool isShrunk) {
   std::string reason;
   FirstError silence(context, reason);
   OwningOpRef<ModuleOp> module;
   if (llvm::Error error = checkOptions(options))
     reason = llvm::toString(std::move(error));
-  else
-    module = copy(*options.batch, isShrunk);
+  else if (Sharded &found = shard(options, isShrunk); found.module)
+    module = found.module->clone();
+  if (module && failed(runTransforms(*module, splitPlanned(options).second)))
+    module = nullptr;
+  if (module)
+    setLevel(*module, ps::Level::Planned);
   if (module && failed(lower(*module, options, ps::Level::Placed)))
     module = nullptr;
   if (!module)
@@ -301,19 +363,23 @@ OwningOpRef<ModuleOp> PlanCompiler::compile(const CompileOptions &options, bool 
   return module;
 }
 
+std::optional<PlanPrice> PlanCompiler::findPrice(const CompileOptions &options) {
+  std::optional<std::string> kept = cache.find(makeKey("price", options, ps::Level::Placed));
+  return kept ? PlanPrice::fromText(*kept) : std::nullopt;
+}
+
 llvm::Expected<std::optional<PlanPrice>> PlanCompiler::compile(const Candidate &candidate) {
   CompileOptions options = getOptions(candidate);
-  std::string key = makeKey("price", options, ps::Level::Placed);
-  if (std::optional<std::string> kept = cache.find(key))
-    if (std::optional<PlanPrice> price = PlanPrice::fromText(*kept))
-      return price;
+  if (std::optional<PlanPrice> price = findPrice(options))
+    return price;
   OwningOpRef<ModuleOp> module = compile(options, /*isShrunk=*/false);
   if (!module)
     return std::nullopt;
   llvm::Expected<PlanPrice> price = pricePlan(*module);
   if (!price)
     return price.takeError();
-  cache.keep(key, llvm::formatv("{0}", llvm::json::Value(price->toJson())).str());
+  cache.keep(makeKey("price", options, ps::Level::Placed),
+             llvm::formatv("{0}", llvm::json::Value(price->toJson())).str());
   return std::move(*price);
 }
 
@@ -339,13 +405,6 @@ OwningOpRef<ModuleOp> PlanCompiler::findProgram(llvm::StringRef key) {
   std::string reason;
   FirstError silence(context, reason);
   return parseSourceString<ModuleOp>(*kept, ParserConfig(&context, /*verifyAfterParse=*/false));
-}
-
-static bool areValid(const CompileOptions &options) {
-  llvm::Error error = checkOptions(options);
-  bool valid = !error;
-  llvm::consumeError(std::move(error));
-  return valid;
 }
 
 /// Returns the candidate of the program from which a class table is read.

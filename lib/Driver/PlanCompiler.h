@@ -60,6 +60,9 @@ public:
   /// program. Returns nullopt if the model cannot be compiled with this plan; `getFailure` then has
   /// the reason. Several threads may call this function, but not while another function runs.
   llvm::Expected<std::optional<PlanPrice>> compile(const planner::Candidate &candidate);
+  /// Prepares `compile` for several candidates: shards the model once for candidates with the same
+  /// shardings, in parallel for different ones.
+  void prepare(llvm::ArrayRef<planner::Candidate> candidates);
 
   int64_t getParameters() const { return parameters; }
   /// Returns the reason why the first failed plan could not be compiled; empty if no plan failed.
@@ -89,6 +92,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> compile(const CompileOptions &options, bool isShrunk);
   std::string makeKey(llvm::StringRef kind, const CompileOptions &options, ps::Level level) const;
   mlir::OwningOpRef<mlir::ModuleOp> findProgram(llvm::StringRef key);
+  std::optional<PlanPrice> findPrice(const CompileOptions &options);
   planner::Candidate getTableCandidate(const planner::Candidate &candidate) const;
   llvm::SmallVector<planner::Candidate, 3> getPrograms(const planner::Candidate &candidate);
   int64_t getSamplesOfZero(const planner::Candidate &candidate);
@@ -101,6 +105,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> copy(int64_t batch, bool isShrunk);
 
   static constexpr uint64_t kMostCacheBytes = 256 << 20;
+  /// If more sharded models are in memory, the next `prepare` frees them.
+  static constexpr size_t kMostSharded = 4;
 
   mlir::MLIRContext &context;
   const PlanRequest &request;
@@ -117,7 +123,21 @@ private:
   int64_t parameters = 0;
   std::string failureReason;
   std::map<int64_t, Imported> imported; ///< by batch
-  std::map<Key, mlir::OwningOpRef<mlir::ModuleOp>> programs;
+  /// A model after the passes of level `planned` up to ps-find-segments; null if a pass failed.
+  struct Sharded {
+    std::once_flag once;
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+  };
+  /// By `getShardedKey`. Plans that differ only in cuts, recomputation and schedule share a model.
+  std::map<std::string, Sharded> sharded, shrunkSharded;
+  /// Returns the sharded model of a plan. Shards the model unless this was done before.
+  Sharded &shard(const CompileOptions &options, bool isShrunk);
+  /// The program of a class table; null if the model cannot be compiled.
+  struct Program {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    planner::TableFacts facts;
+  };
+  std::map<Key, Program> programs;
   /// By tensor-parallel ranks, data-parallel ranks and policy: the samples of the programs that
   /// show the costs of ZeRO 1.
   std::map<std::tuple<int64_t, int64_t, std::string>, int64_t> samplesOfZero;

@@ -73,6 +73,8 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
 llvm::Expected<std::vector<Finalist>>
 PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates) {
   std::vector<std::optional<llvm::Expected<std::optional<PlanPrice>>>> prices(candidates.size());
+  compiler.prepare(llvm::map_to_vector(
+      candidates, [](const PricedCandidate &priced) { return priced.candidate; }));
   parallelFor(&context, 0, candidates.size(),
               [&](size_t i) { prices[i].emplace(compiler.compile(candidates[i].candidate)); });
   llvm::Error error = llvm::Error::success();

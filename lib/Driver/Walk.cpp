@@ -2,6 +2,7 @@
 // to reproduce failures.
 #include "parashard/Driver.h"
 
+#include "Walk.h"
 #include "dialects/ps/Ps.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/Support/Files.h"
@@ -87,6 +88,15 @@ public:
 /// pass checks the module.
 static bool needsVerifier(ps::Level level) {
   return level != ps::Level::Planned && level != ps::Level::Scheduled;
+}
+
+LogicalResult runTransforms(ModuleOp module, ArrayRef<std::string> passes) {
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  pm.enableVerifier(false);
+  for (const std::string &pass : passes)
+    if (failed(parsePassPipeline(pass, pm)))
+      return module.emitError() << "cannot create pass " << pass;
+  return pm.run(module);
 }
 
 /// Runs the passes of one level. Each pass has its own pass manager, which identifies a failing

@@ -83,7 +83,7 @@ static void addFlops(Operation *op, Call &call) {
   call.type = own.type;
 }
 
-Call OpTimes::getCall(Operation *op) const {
+static Call findCall(Operation *op) {
   Call call;
   call.bytes = double(sumBytes(op->getOperandTypes()) + sumBytes(op->getResultTypes()));
   if (auto fused = dyn_cast<ps::FusedOp>(op)) {
@@ -93,6 +93,15 @@ Call OpTimes::getCall(Operation *op) const {
   } else
     addFlops(op, call);
   return call;
+}
+
+Call OpTimes::getCall(Operation *op) const {
+  if (!calls)
+    return findCall(op);
+  auto [found, isNew] = calls->try_emplace(op);
+  if (isNew)
+    found->second = findCall(op);
+  return found->second;
 }
 
 OpTimes::OpTimes(const Cluster &cluster, ps::MeshOp mesh) : cluster(cluster) {

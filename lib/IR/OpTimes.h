@@ -28,6 +28,9 @@ struct AxisSize {
   int64_t size;
 };
 
+/// The work of ops with kernels. It depends neither on the cluster nor on the mesh.
+using OpCalls = llvm::DenseMap<mlir::Operation *, costs::Call>;
+
 /// Estimates the seconds of ops and collectives. The ops must have the tensor types of one rank
 /// (level 3 and later). All ranks have the same rates.
 class OpTimes {
@@ -35,9 +38,10 @@ public:
   /// Uses the axes of `mesh` for collectives. If `mesh` is null, there is only one rank.
   OpTimes(const costs::Cluster &cluster, ps::MeshOp mesh);
   /// Uses `axes` for collectives. The sizes and the order of the axes may differ from the module's
-  /// mesh. The last axis varies fastest.
-  OpTimes(const costs::Cluster &cluster, llvm::ArrayRef<AxisSize> axes)
-      : cluster(cluster), axes(axes) {}
+  /// mesh. The last axis varies fastest. `calls` (may be null) keeps the work of ops for other
+  /// objects.
+  OpTimes(const costs::Cluster &cluster, llvm::ArrayRef<AxisSize> axes, OpCalls *calls = nullptr)
+      : cluster(cluster), axes(axes), calls(calls) {}
 
   const costs::Cluster &getCluster() const { return cluster; }
 
@@ -63,6 +67,7 @@ public:
 private:
   const costs::Cluster &cluster;
   llvm::SmallVector<AxisSize> axes;
+  OpCalls *calls = nullptr;
 };
 
 /// Returns the total bytes of the tensors in a list of types.

@@ -66,9 +66,9 @@ struct Saved {
 class TableReader {
 public:
   TableReader(ModuleOp module, rank::ProgramOp program, const Cluster &cluster,
-              ArrayRef<ir::AxisSize> axes)
-      : module(module), symbols(module), mesh(ps::getMesh(module)), times(cluster, axes),
-        runs(module, times) {
+              ArrayRef<ir::AxisSize> axes, TableFacts &facts)
+      : module(module), symbols(module), mesh(ps::getMesh(module)),
+        times(cluster, axes, &facts.calls), runs(module, times), facts(facts) {
     for (Operation &op : program.getBody().front()) {
       indices[&op] = ops.size();
       ops.push_back(&op);
@@ -364,10 +364,11 @@ private:
   void addTransients() {
     std::vector<Saved> others = listReduced();
     llvm::append_range(others, saved);
-    std::vector<memory::MemoryPeak> peaks = memory::findPeaks(module);
-    if (peaks.empty())
+    if (!facts.peaks)
+      facts.peaks = memory::findPeaks(module);
+    if (facts.peaks->empty())
       return;
-    const memory::MemoryPeak &peak = peaks.front();
+    const memory::MemoryPeak &peak = facts.peaks->front();
     for (size_t i = 0; i < std::min(ops.size(), peak.inUse.size()); ++i) {
       auto run = dyn_cast<rank::RunOp>(ops[i]);
       if (!run || !run.getSegment())
@@ -407,6 +408,7 @@ private:
   ps::MeshOp mesh;
   ir::OpTimes times;
   RunTimes runs;
+  TableFacts &facts;
   std::vector<Operation *> ops;
   DenseMap<Operation *, size_t> indices;
   llvm::StringSet<> usedByModel;            ///< symbols of variables that forward and backward use
@@ -419,10 +421,10 @@ private:
 } // namespace
 
 llvm::Expected<ClassTable> readClassTable(ModuleOp module, const Cluster &cluster,
-                                          ArrayRef<ir::AxisSize> axes) {
+                                          ArrayRef<ir::AxisSize> axes, TableFacts &facts) {
   for (auto program : module.getOps<rank::ProgramOp>())
     if (program.getEntry() == "step")
-      return TableReader(module, program, cluster, axes).read();
+      return TableReader(module, program, cluster, axes, facts).read();
   return llvm::createStringError("the module has no training step");
 }
 

@@ -4,6 +4,7 @@
 #define PARASHARD_LIB_PLANNER_CLASSTABLE_H
 
 #include "lib/IR/OpTimes.h"
+#include "lib/Memory/Peak.h"
 #include "lib/Planner/StepTime.h"
 
 namespace parashard::planner {
@@ -69,11 +70,19 @@ struct ClassTable {
 llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
                                      const ClassTable &divided);
 
+/// Facts about a module that all of its tables share: they depend neither on the cluster nor on the
+/// axes.
+struct TableFacts {
+  ir::OpCalls calls;
+  std::optional<std::vector<memory::MemoryPeak>> peaks;
+};
+
 /// Reads the table of a module at level `placed` without a pipeline and with one micro-batch.
 /// Prices collectives for `axes`: the axes of the module's mesh, but with any sizes and in any
-/// order. Fails if the module has no training step.
+/// order. `facts` keeps what the next tables of the same module need too. Fails if the module has
+/// no training step.
 llvm::Expected<ClassTable> readClassTable(mlir::ModuleOp module, const costs::Cluster &cluster,
-                                          llvm::ArrayRef<ir::AxisSize> axes);
+                                          llvm::ArrayRef<ir::AxisSize> axes, TableFacts &facts);
 
 } // namespace parashard::planner
 
