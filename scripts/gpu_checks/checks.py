@@ -24,6 +24,7 @@ class Checks:
         self.rehearsal = is_rehearsal(self.said["target"])
         self.benches = {name: bench for name, bench in benches(self.said["target"]).items() if self.has(name)}
         self.machine, self.found, self.stage, self.stage_end = machine.describe(), [], "", None
+        self.peers = {}  # PyTorch programs that were started before their stages, by bench
 
     def has(self, name):
         """Returns whether the archive has this program (`prepare --only` selects programs)."""

@@ -1,5 +1,7 @@
 """Stages that measure steps: compared with torch.compile, and with programs of the same model but other flags."""
 import array
+import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -25,8 +27,11 @@ LOSSES_ALIKE = 2e-2  # maximum relative difference of losses between programs th
 class Peer:
     """The PyTorch program (peer.py), which is started once and measures steps on request."""
 
+    numbers = itertools.count()
+
     def __init__(self, checks, spec):
-        self.checks, self.said, self.errors = checks, b"", checks.folder / "peer.txt"
+        self.checks, self.said, self.errors = checks, b"", checks.folder / f"peer-{next(self.numbers)}.txt"
+        self.compiled = None  # seconds in which the peer compiled its model, when known
         with self.errors.open("w") as errors:  # without -P, kernels.py of this folder would hide a package that transformers imports
             self.process = subprocess.Popen([sys.executable, "-P", PEER, json.dumps(spec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
@@ -34,8 +39,9 @@ class Peer:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.communicate()
 
     def hear(self):
         """Waits for the peer's next line of JSON, and returns its contents."""
@@ -51,10 +57,28 @@ class Peer:
                 raise RuntimeError("the peer ended: " + " ".join(self.errors.read_text().split())[-400:])
             self.said += part
 
+    def wait_until_ready(self):
+        if self.compiled is None:
+            self.compiled = self.hear()["ready"]
+
     def measure(self):
         self.process.stdin.write(b"measure\n")
         self.process.stdin.flush()
         return self.hear()
+
+
+def start_peers(checks, stages):
+    """Starts the peers of all bench stages at once, so that they compile their models while other stages run."""
+    for name, bench in checks.benches.items():
+        if f"bench-{name}" in stages:
+            checks.peers[name] = Peer(checks, bench.spec())
+
+
+def wait_for_peers(checks):
+    """Waits until no peer compiles, since this would disturb measurements. A stage that uses a failed peer reports the failure."""
+    for peer in checks.peers.values():
+        with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
+            peer.wait_until_ready()
 
 
 def find_rates(checks):
@@ -83,10 +107,9 @@ def compare(checks, name):
     """Measures the compiled program and the peer in turn, up to PAIRS times. The speedup is the median of the ratios of these pairs."""
     bench = checks.benches[name]
     data, pairs, clocks = draw_tokens(checks, bench), [], []
-    started = time.monotonic()
-    with Peer(checks, bench.spec()) as peer:
-        peer.hear()
-        compiled = time.monotonic() - started
+    with checks.peers.pop(name, None) or Peer(checks, bench.spec()) as peer:
+        peer.wait_until_ready()
+        compiled, started = peer.compiled, time.monotonic()
         for _ in range(PAIRS):
             with Watch() as watch:
                 ours = time_steps(checks, name, data)
@@ -95,7 +118,7 @@ def compare(checks, name):
                 theirs = peer.measure()
             clocks.append(watch.clock())
             pairs.append((ours[0], theirs["seconds"], ours[1][-1].get("flops_s", 0.0), theirs["bytes"]))
-            if checks.left() < 1.3 * (time.monotonic() - started - compiled) / len(pairs):
+            if checks.left() < 1.3 * (time.monotonic() - started) / len(pairs):
                 break
     ratio = statistics.median(theirs / ours for ours, theirs, *_ in pairs)
     times = [statistics.median(column) for column in list(zip(*pairs))[:2]]
