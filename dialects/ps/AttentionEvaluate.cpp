@@ -15,7 +15,8 @@ namespace {
 class AttentionRows {
 public:
   template <typename Op>
-  AttentionRows(Op op, llvm::ArrayRef<Tensor> operands, DropoutDraws draws) : draws(draws) {
+  AttentionRows(Op op, llvm::ArrayRef<Tensor> operands, DropoutDraws draws)
+      : draws(std::move(draws)) {
     auto find = [&](Value value) -> const Tensor * {
       auto all = op->getOperands();
       return value ? &operands[llvm::find(all, value) - all.begin()] : nullptr;
