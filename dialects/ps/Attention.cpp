@@ -252,8 +252,8 @@ AttentionGradOp::partition(PartitionBuilder &builder, ValueRange locals, TypeRan
 LoweringKind AttentionOp::getLoweringKind() { return LoweringKind::Library; }
 LoweringKind AttentionGradOp::getLoweringKind() { return LoweringKind::Library; }
 
-/// Queries, keys, values, results and their cotangents have four dims of floats. So do masks, which
-/// are few.
+/// Returns true for tensors with heads (queries, keys, values, results and cotangents), and for
+/// masks of floats. Attention reads all of these through strides.
 static bool hasHeads(Value operand) {
   auto type = dyn_cast<RankedTensorType>(operand.getType());
   return type && type.getRank() == 4 && isa<FloatType>(type.getElementType());

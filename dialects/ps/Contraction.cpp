@@ -269,10 +269,8 @@ ShardingRule ContractOp::getShardingRule() {
 }
 
 LoweringKind ContractOp::getLoweringKind() { return LoweringKind::Library; }
-/// A transpose of an operand is read through strides if the strides form a matmul (`getMatmul`).
-bool ContractOp::readsStrides(unsigned operand) {
-  return getOperand(operand) == getLhs() || getOperand(operand) == getRhs();
-}
+/// Reads lhs and rhs, which are the first operands, through strides that form a matmul.
+bool ContractOp::readsStrides(unsigned operand) { return operand < 2; }
 
 OpCost ContractOp::getCost(TypeRange operands, TypeRange results) {
   OpCost cost;

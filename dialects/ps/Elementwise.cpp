@@ -160,9 +160,8 @@ double parashard::ps::evaluateGeluSlope(GeluKind kind, double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kCubic * x * x);
 }
 
-/// Emits the factor of x in the GELU: (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(y)) / 2 = sigmoid(2
-/// y). The sigmoid needs fewer instructions, and is exact to a few ulps also where 1 + tanh(y)
-/// cancels.
+/// Emits the factor of x in the GELU: (1 + erf(x / sqrt 2)) / 2, or (1 + tanh(y)) / 2. The latter
+/// is sigmoid(2 y), which needs fewer instructions and has no cancellation.
 static Value emitGate(ElementBuilder &e, GeluKind kind, Value x) {
   Value half = e.constant(x, 0.5);
   if (kind == GeluKind::Erf)

@@ -1,57 +1,11 @@
 // Expands sin, cos, atan and pow of f32 into arithmetic.
 #include "ExpandMath.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "mlir/IR/TypeUtilities.h"
+#include "MathBuilder.h"
 
 using namespace mlir;
+using parashard::codegen::MathBuilder;
 
 namespace {
-
-/// Builds arithmetic on scalars or vectors.
-class MathBuilder {
-public:
-  MathBuilder(Location loc, OpBuilder &builder) : b(loc, builder) {}
-
-  Value constant(Value like, double value) {
-    Type element = getElementTypeOrSelf(like.getType());
-    TypedAttr number = b.getFloatAttr(element, value);
-    if (auto vector = dyn_cast<VectorType>(like.getType()))
-      number = DenseElementsAttr::get(vector, static_cast<Attribute>(number));
-    return arith::ConstantOp::create(b, number);
-  }
-  Value add(Value x, Value y) { return arith::AddFOp::create(b, x, y); }
-  Value sub(Value x, Value y) { return arith::SubFOp::create(b, x, y); }
-  Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
-  Value div(Value x, Value y) { return arith::DivFOp::create(b, x, y); }
-  Value mul(Value x, double y) { return mul(x, constant(x, y)); }
-  Value neg(Value x) { return arith::NegFOp::create(b, x); }
-  Value both(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
-  Value either(Value x, Value y) { return arith::OrIOp::create(b, x, y); }
-  Value floor(Value x) { return math::FloorOp::create(b, x); }
-  Value select(Value condition, Value x, Value y) {
-    return arith::SelectOp::create(b, condition, x, y);
-  }
-  Value compare(arith::CmpFPredicate predicate, Value x, Value y) {
-    return arith::CmpFOp::create(b, predicate, x, y);
-  }
-  Value equal(Value x, Value y) { return compare(arith::CmpFPredicate::OEQ, x, y); }
-  /// Builds x y + z with one rounding.
-  Value fma(Value x, Value y, Value z) { return math::FmaOp::create(b, x, y, z); }
-  template <typename Op> Value unary(Value x) { return Op::create(b, x); }
-  Value convert(Value x, Type element) {
-    Type type = element;
-    if (auto vector = dyn_cast<VectorType>(x.getType()))
-      type = vector.clone(element);
-    return element.isF64() ? Value(arith::ExtFOp::create(b, type, x))
-                           : Value(arith::TruncFOp::create(b, type, x));
-  }
-  ImplicitLocOpBuilder &builder() { return b; }
-
-private:
-  ImplicitLocOpBuilder b;
-};
 
 /// Builds c[0] + x (c[1] + x (c[2] + ...)).
 Value horner(MathBuilder &m, Value x, ArrayRef<double> coefficients) {

@@ -17,6 +17,7 @@
 // The backward run receives the operand of each transpose. No kernel copies heads.
 // FUSED-NOT: ps.fused{{.*}}tensor<2x4x8x16xf32>
 // FUSED: ps.attention {{.*}}transposed
+// FUSED-NOT: ps.fused{{.*}}tensor<2x4x8x16xf32>
 // FUSED: ps.attention_grad {{.*}}transposed
 // FUSED-NOT: ps.fused{{.*}}tensor<2x4x8x16xf32>
 module {
