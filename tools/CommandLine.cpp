@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -86,8 +87,8 @@ static bool checkOccurrences(StringRef tool) {
   return true;
 }
 
-/// Removes leading zeros of a number. Example: "010" gives "10", which `llvm::cl` would read as
-/// octal 8.
+/// Removes leading zeros of a number, because `llvm::cl` would read "010" as octal 8. Example:
+/// "010" gives "10".
 static std::string removeZeros(StringRef text) {
   bool isNumber = !text.empty() && llvm::all_of(text, isDigit);
   return isNumber ? text.drop_back().ltrim('0').str() + text.back() : text.str();
@@ -149,6 +150,16 @@ FaultRecorder::FaultRecorder(mlir::MLIRContext &context)
         return mlir::failure(); // not handled, so that the next handler prints the diagnostic
       }) {}
 
+/// Returns the function or tool that writes model files with an ending. Example: ".pt2" gives
+/// "torch.export.save (.pt2)".
+static std::string describeWriter(StringRef ending) {
+  StringRef writer = StringSwitch<StringRef>(ending)
+                         .Case(".pt2", "torch.export.save")
+                         .Case(".onnx", "torch.onnx.export")
+                         .Default("ps-compile --stop-after"); // .mlir
+  return (writer + " (" + ending + ")").str();
+}
+
 Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
   if (!sys::fs::exists(path))
     return fail("model '" + path + "' does not exist");
@@ -156,8 +167,7 @@ Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
     return fail("model '" + path + "' is a folder; expected a file");
   if (!endings.empty() && none_of(endings, [&](StringRef end) { return path.ends_with(end); }))
     return fail("model '" + path + "' is not a " + join(endings, " or ") +
-                " file; write one with torch.export.save (.pt2), torch.onnx.export (.onnx) or "
-                "ps-compile --stop-after (.mlir)");
+                " file; write one with " + join(map_range(endings, describeWriter), " or "));
   return Error::success();
 }
 

@@ -37,7 +37,7 @@ std::optional<CommunicationInfo> findCommunication(const Mesh &mesh, int rank,
   std::vector<std::string> axes;
   for (int axis : op->axes)
     axes.push_back(mesh.axes[axis].name);
-  std::string over = op->overPipeline.empty() ? joined(axes) : "pipeline stages";
+  std::string over = op->overPipeline.empty() ? joined(axes) : "pipeline coordinates";
   return CommunicationInfo{std::move(members), std::string(op->name()) + " over " + over,
                            op->token};
 }

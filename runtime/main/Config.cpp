@@ -17,11 +17,12 @@ using Json = nlohmann::ordered_json;
 /// Returns a value as text for a message. For an array or object, which may be deeply nested,
 /// returns only its type.
 std::string describe(const Json &value) {
-  return value.is_structured() ? value.type_name() : value.dump();
+  return value.is_array() ? "an array" : value.is_object() ? "an object" : value.dump();
 }
 
-/// Converts a value to the text of a command-line argument.
-std::string toText(const std::string &path, const std::string &key, const Json &value) {
+/// Converts a value, or an item of a list, to the text of a command-line argument.
+std::string toText(const std::string &path, const std::string &key, const Json &value,
+                   bool isItem) {
   if (value.is_string() && value.get<std::string>().empty())
     refuse(path, "\"" + key + "\" is empty; omit it, or give a value");
   if (value.is_string() && value.get<std::string>().find('\0') != std::string::npos)
@@ -31,6 +32,9 @@ std::string toText(const std::string &path, const std::string &key, const Json &
     return value.get<std::string>();
   if (value.is_number())
     return value.dump();
+  if (isItem)
+    refuse(path,
+           "an item of \"" + key + "\" is " + describe(value) + "; expected a string or a number");
   refuse(path, "\"" + key + "\" is " + describe(value) + "; expected a string, a number or a list");
 }
 
@@ -44,8 +48,8 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
       arguments.push_back("--" + key);
     return;
   }
-  auto add = [&](const Json &item) {
-    std::string text = toText(path, key, item);
+  auto add = [&](const Json &each, bool isItem) {
+    std::string text = toText(path, key, each, isItem);
     // A value that begins with `-` must not be parsed as a flag.
     if (text.rfind('-', 0) == 0)
       arguments.push_back("--" + key + "=" + text);
@@ -53,9 +57,9 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
       arguments.insert(arguments.end(), {"--" + key, std::move(text)});
   };
   if (!value.is_array())
-    return add(value);
+    return add(value, /*isItem=*/false);
   for (const Json &item : value)
-    add(item);
+    add(item, /*isItem=*/true);
 }
 
 /// Returns the entry of a key. Fails on an unknown key, and on a flag that a run file cannot set.
@@ -64,6 +68,10 @@ const FlagTable::Entry &findKey(const std::string &path, const std::string &key,
   const FlagTable::Entry *entry = table.find(key);
   if (entry && entry->info.isInRunFile)
     return *entry;
+  if (entry)
+    refuse(path, "\"" + key +
+                     "\" cannot be set in a run file, only on the command line; remove it from the "
+                     "file");
   std::vector<std::string> names;
   for (const FlagTable::Entry &known : table.getEntries())
     if (known.info.isInRunFile)

@@ -16,7 +16,7 @@ std::string axesText(const Program &program, const std::vector<int> &axes) {
   return result;
 }
 
-/// Returns a placement's text, for example "[8192{tp}, 384]".
+/// Returns a placement's text. Examples: "[8192{tp}, 384]", "[30{tp} padded to 16 per rank, 32]".
 std::string placementText(const Program &program, const Placement &placement) {
   std::string result = "[";
   for (size_t d = 0; d < placement.shape.size(); ++d) {
@@ -27,7 +27,7 @@ std::string placementText(const Program &program, const Placement &placement) {
       if (!factor.axes.empty())
         result += "{" + axesText(program, factor.axes) + "}";
       if (factor.given)
-        result += format(" padded to %lld", (long long)factor.given);
+        result += format(" padded to %lld per rank", (long long)factor.given);
     }
   }
   result += "]";
@@ -36,18 +36,18 @@ std::string placementText(const Program &program, const Placement &placement) {
 }
 
 /// Returns " of pipeline coordinate 1", or "" without a pipeline.
-std::string ofStage(const Program &program, int64_t stage) {
+std::string ofCoordinate(const Program &program, int64_t coordinate) {
   return program.mesh.pipelineSize() == 1
              ? ""
-             : format(" of pipeline coordinate %lld", (long long)stage);
+             : format(" of pipeline coordinate %lld", (long long)coordinate);
 }
 
 /// Prints the number and size of the variables in device memory or in host memory, by kind.
-void printKinds(const Program &program, int64_t stage, bool inHost) {
+void printKinds(const Program &program, int64_t coordinate, bool inHost) {
   std::map<std::string, std::pair<int64_t, int64_t>> kinds; // count, local bytes
   for (const Variable &variable : program.variables) {
-    if (!variable.addresses.isAt(stage) ||
-        program.isInHost(variable.addresses.at(stage), stage) != inHost)
+    if (!variable.addresses.isAt(coordinate) ||
+        program.isInHost(variable.addresses.at(coordinate), coordinate) != inHost)
       continue;
     auto &[count, bytes] = kinds[nameOf(variable.kind)];
     ++count;
@@ -59,33 +59,33 @@ void printKinds(const Program &program, int64_t stage, bool inHost) {
 }
 
 /// Returns the bytes of host memory for a rank's offloaded activations.
-int64_t findStashedBytes(const Program &program, int64_t stage) {
+int64_t findStashedBytes(const Program &program, int64_t coordinate) {
   int64_t begin = INT64_MAX, end = 0;
   for (const EntryPoint &entry : program.entries)
-    for (const BufferLifetime &buffer : entry.programs[stage].buffers)
-      if (program.isInHost(buffer.address, stage)) {
+    for (const BufferLifetime &buffer : entry.programs[coordinate].buffers)
+      if (program.isInHost(buffer.address, coordinate)) {
         begin = std::min(begin, buffer.address);
         end = std::max(end, buffer.address + buffer.bytes);
       }
   return std::max<int64_t>(0, end - std::min(begin, end));
 }
 
-void printMemory(const Program &program, int64_t stage) {
-  std::string whose = ofStage(program, stage);
+void printMemory(const Program &program, int64_t coordinate) {
+  std::string whose = ofCoordinate(program, coordinate);
   std::printf("memory      %s per rank%s, including:\n",
-              describeBytes(double(program.arenaBytes[stage])).c_str(), whose.c_str());
-  printKinds(program, stage, /*inHost=*/false);
-  if (program.hostBytes[stage] == 0)
+              describeBytes(double(program.arenaBytes[coordinate])).c_str(), whose.c_str());
+  printKinds(program, coordinate, /*inHost=*/false);
+  if (program.hostBytes[coordinate] == 0)
     return;
   std::printf("host memory %s per rank%s, including:\n",
-              describeBytes(double(program.hostBytes[stage])).c_str(), whose.c_str());
-  printKinds(program, stage, /*inHost=*/true);
-  if (int64_t bytes = findStashedBytes(program, stage))
+              describeBytes(double(program.hostBytes[coordinate])).c_str(), whose.c_str());
+  printKinds(program, coordinate, /*inHost=*/true);
+  if (int64_t bytes = findStashedBytes(program, coordinate))
     std::printf("  %-12s                %s\n", "activations", describeBytes(double(bytes)).c_str());
 }
 
 /// Returns the pipeline coordinates that hold a variable, or "" if all do.
-std::string stagesText(const Program &program, const Addresses &addresses) {
+std::string coordinatesText(const Program &program, const Addresses &addresses) {
   std::string result;
   for (int64_t i = 0; i < program.mesh.pipelineSize() && !addresses.isEverywhere(); ++i)
     if (addresses.isAt(i))
@@ -99,8 +99,8 @@ void printVariables(const Program &program) {
     if (variable.kind == VariableKind::Parameter)
       parameters += variable.placement.count();
   std::printf("parameters  %lld\n", (long long)parameters);
-  for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
-    printMemory(program, stage);
+  for (int64_t coordinate = 0; coordinate < program.mesh.pipelineSize(); ++coordinate)
+    printMemory(program, coordinate);
   std::printf("variables\n");
   for (const Variable &variable : program.variables)
     if (variable.kind == VariableKind::Parameter || variable.kind == VariableKind::Buffer) {
@@ -110,7 +110,7 @@ void printVariables(const Program &program) {
         std::printf("  (part of a tensor)");
       for (size_t i = 1; i < variable.names.size(); ++i)
         std::printf("%s%s", i > 1 ? ", " : "  tied: ", escapeControls(variable.names[i]).c_str());
-      std::printf("%s%s\n", stagesText(program, variable.addresses).c_str(),
+      std::printf("%s%s\n", coordinatesText(program, variable.addresses).c_str(),
                   variable.frozen ? "  frozen" : "");
     }
 }
@@ -127,13 +127,14 @@ void countCollective(const Program &program, const Instruction &instruction,
   const auto *op = std::get_if<CollectiveOp>(&instruction.op);
   if (op && op->kind != CollectiveOp::ShardSlice)
     add(format("%s over %s", op->name(),
-               op->overPipeline.empty() ? axesText(program, op->axes).c_str() : "stages"),
+               op->overPipeline.empty() ? axesText(program, op->axes).c_str()
+                                        : "pipeline coordinates"),
         op->bytes(program.mesh));
 }
 
-void printCollectives(const Program &program, const EntryPoint &entry, int64_t stage) {
+void printCollectives(const Program &program, const EntryPoint &entry, int64_t coordinate) {
   std::map<std::string, std::pair<int64_t, int64_t>> counts;
-  const EntryCode &all = entry.programs[stage];
+  const EntryCode &all = entry.programs[coordinate];
   for (const ProgramEntry &code : all.code) {
     if (code.function < 0)
       countCollective(program, all.instructions[code.instruction], counts);
@@ -142,21 +143,34 @@ void printCollectives(const Program &program, const EntryPoint &entry, int64_t s
         countCollective(program, instruction, counts);
   }
   std::printf("collectives per %s (operand bytes per rank%s)\n", entry.name(),
-              ofStage(program, stage).c_str());
+              ofCoordinate(program, coordinate).c_str());
   for (const auto &[name, sizes] : counts)
-    std::printf("  %-28s %5lld  %s\n", name.c_str(), (long long)sizes.first,
+    std::printf("  %-36s %5lld  %s\n", name.c_str(), (long long)sizes.first,
                 describeBytes(double(sizes.second)).c_str());
   if (counts.empty())
     std::printf("  none\n");
 }
 
-/// Returns how the loss and the terms that are added to it are averaged.
+/// Returns how a part of the loss is combined over the micro-batches of a step.
+const char *describeAverage(LossAverage average) {
+  switch (average) {
+  case LossAverage::Step:
+    return "averaged over the whole batch";
+  case LossAverage::Sum:
+    return "summed over the whole batch";
+  case LossAverage::MicroBatch:
+    break;
+  }
+  return "averaged over micro-batches";
+}
+
+/// Returns how the loss and the added terms are averaged. Example: ", loss averaged over the whole
+/// batch, added terms averaged over micro-batches".
 std::string averageText(const std::vector<LossAverage> &averages) {
   std::string result;
   for (LossAverage average : averages) {
     result += result.empty() ? ", loss " : ", added terms ";
-    result += average == LossAverage::Sum ? "summed over the step"
-                                          : "averaged by " + std::string(nameOf(average));
+    result += describeAverage(average);
   }
   return result;
 }
@@ -204,9 +218,10 @@ void printInfo(const Program &program) {
     std::printf("step        none: the program only evaluates (--inference)\n");
   if (program.target.device == DeviceKind::Cuda) {
     int64_t extra = 0;
-    for (int64_t stage = 0; stage < program.mesh.pipelineSize(); ++stage)
-      extra = std::max(extra, cuda::bytesBesides(program, stage));
-    std::printf("target      %s; a rank needs another %s (cuBLASLt, the next inputs)\n",
+    for (int64_t coordinate = 0; coordinate < program.mesh.pipelineSize(); ++coordinate)
+      extra = std::max(extra, cuda::bytesBesides(program, coordinate));
+    std::printf("target      %s; in addition to its planned memory, a rank needs %s for cuBLASLt's "
+                "workspace and prefetched inputs\n",
                 program.target.text.c_str(), describeBytes(double(extra)).c_str());
   }
   std::printf("labels      %s\n", labelsText(program.labels));
@@ -226,11 +241,11 @@ void printInfo(const Program &program) {
   printVariables(program);
   const EntryPoint *entry = program.entry(EntryKind::Step);
   entry = entry ? entry : program.entry(EntryKind::Forward);
-  for (int64_t stage = 0; entry && stage < program.mesh.pipelineSize(); ++stage)
-    printCollectives(program, *entry, stage);
+  for (int64_t coordinate = 0; entry && coordinate < program.mesh.pipelineSize(); ++coordinate)
+    printCollectives(program, *entry, coordinate);
   if (program.flopsPerStep > 0)
-    std::printf("flops       %.4g of matmuls %s, whole model\n", program.flopsPerStep,
-                program.entry(EntryKind::Step) ? "per step" : "per batch");
+    std::printf("flops       %.4g of matmuls, convolutions and attention %s, whole model\n",
+                program.flopsPerStep, program.entry(EntryKind::Step) ? "per step" : "per batch");
   if (!program.explain.empty())
     std::printf("\n%s\n", escapeControls(program.explain, "\n").c_str());
 }

@@ -49,7 +49,7 @@ struct Describe {
     return {"collective", format("\"token\": %lld", (long long)op.token)};
   }
   Description operator()(const CollectiveOp &op) const {
-    std::string axes = op.overPipeline.empty() ? "" : "stages";
+    std::string axes = op.overPipeline.empty() ? "" : "pipeline coordinates";
     for (int axis : op.axes)
       axes += (axes.empty() ? "" : ",") + program.mesh.axes[axis].name;
     return {"collective", format("\"bytes\": %lld, \"axes\": \"%s\"",

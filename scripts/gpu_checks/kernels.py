@@ -78,7 +78,7 @@ def kernels(checks):
 def read_besides(checks, name):
     """Returns the bytes that a rank needs in addition to its planned memory, as printed by --info."""
     said = checks.call(name, "--info").stdout
-    number, unit = re.search(r"a rank needs another ([\d.]+) (B|[KMGT]B)", said).groups()
+    number, unit = re.search(r"in addition to its planned memory, a rank needs ([\d.]+) (B|[KMGT]B)", said).groups()
     return float(number) * 1e3 ** ["B", "KB", "MB", "GB", "TB"].index(unit)
 
 

@@ -88,7 +88,7 @@ def test_explain_and_info_report_padded_dims(odd):
     tool = tools_folder() / "ps-compile"
     said = oracle.run([tool, archive, "-o", "explained", "--align-dims", "16", "--explain"], folder)
     assert "padded to 2016 elements per rank, a multiple of 16 (--align-dims)" in said
-    assert "[2001 padded to 2016, 32]" in oracle.run([folder / "explained", "--info"], folder)
+    assert "[2001 padded to 2016 per rank, 32]" in oracle.run([folder / "explained", "--info"], folder)
 
 
 @pytest.mark.parametrize("value", ["0", "-3", "often", "5000", "1.5"])

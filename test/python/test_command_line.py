@@ -158,10 +158,12 @@ def test_flags_win_over_the_config(trained):
     "text,words",
     [
         ('{"stepz": 1}', ["stepz"]),
+        ('{"config": "b.json"}', ['"config" cannot be set in a run file, only on the command line; remove it']),
         ('{"steps": ', ["parse error"]),
         ("[1]", ["object"]),
         ('{"shuffle": 1}', ["shuffle", "true"]),
-        ('{"steps": {}}', ["steps"]),
+        ('{"steps": {}}', ['"steps" is an object; expected a string, a number or a list']),
+        ('{"data": [["a"]]}', ['an item of "data" is an array; expected a string or a number']),
         ('{"steps": "many"}', ["--steps", "many"]),
         ('{"steps": 1, "steps": 2}', ['"steps" is given twice']),
         ('{"save": ""}', ['"save" is empty; omit it']),

@@ -104,25 +104,25 @@ def summed_with_penalty(network, x, hidden, logits, labels, others):
 
 CASES = {
     # name: (loss, text of --info about its averaging)
-    "z-loss": (z_loss, "loss averaged by step, added terms averaged by micro-batch"),
-    "counted z-loss": (counted_z_loss, "loss averaged by step\n"),
-    "two counts": (two_counts, "loss averaged by step\n"),
-    "penalty": (penalty, "loss averaged by step, added terms averaged by micro-batch"),
-    "balance": (balance, "loss averaged by step, added terms averaged by micro-batch"),
+    "z-loss": (z_loss, "loss averaged over the whole batch, added terms averaged over micro-batches"),
+    "counted z-loss": (counted_z_loss, "loss averaged over the whole batch\n"),
+    "two counts": (two_counts, "loss averaged over the whole batch\n"),
+    "penalty": (penalty, "loss averaged over the whole batch, added terms averaged over micro-batches"),
+    "balance": (balance, "loss averaged over the whole batch, added terms averaged over micro-batches"),
     "all kinds": (
         all_kinds,
-        "loss averaged by step, added terms summed over the step, added terms averaged by micro-batch",
+        "loss averaged over the whole batch, added terms summed over the whole batch, added terms averaged over micro-batches",
     ),
-    "clamped": (clamped, "loss averaged by step\n"),
-    "clamped counts": (clamped_counts, "loss averaged by step, added terms averaged by micro-batch"),
-    "negative count": (negative_count, "loss averaged by step\n"),
-    "weighted": (weighted, "loss averaged by step\n"),
-    "sum": (summed, "loss summed over the step\n"),
-    "sums": (sums, "loss summed over the step\n"),
-    "summed samples": (summed_samples, "loss summed over the step\n"),
+    "clamped": (clamped, "loss averaged over the whole batch\n"),
+    "clamped counts": (clamped_counts, "loss averaged over the whole batch, added terms averaged over micro-batches"),
+    "negative count": (negative_count, "loss averaged over the whole batch\n"),
+    "weighted": (weighted, "loss averaged over the whole batch\n"),
+    "sum": (summed, "loss summed over the whole batch\n"),
+    "sums": (sums, "loss summed over the whole batch\n"),
+    "summed samples": (summed_samples, "loss summed over the whole batch\n"),
     "sum and mean": (
         summed_with_penalty,
-        "loss averaged by step, added terms summed over the step, added terms averaged by micro-batch",
+        "loss averaged over the whole batch, added terms summed over the whole batch, added terms averaged over micro-batches",
     ),
 }
 

@@ -19,7 +19,7 @@ namespace cl = llvm::cl;
 namespace {
 
 constexpr const char *kOverview =
-    R"help(finds the fastest plan for a model on a cluster, or prices a given plan
+    R"help(finds the fastest plan for a model on a cluster, or prices a given plan (predicts its step time and memory)
 
 EXAMPLE
   ps-plan gpt.pt2 --cluster h100-sxm:64 --global-batch 512 -o plan.json

@@ -12,7 +12,7 @@ std::string nameOf(const CollectiveOp &op, const Mesh &mesh) {
   std::string axes;
   for (int axis : op.axes)
     axes += (axes.empty() ? "" : ",") + mesh.axes[axis].name;
-  return std::string(op.name()) + " over " + (axes.empty() ? "stages" : axes);
+  return std::string(op.name()) + " over " + (axes.empty() ? "pipeline coordinates" : axes);
 }
 
 std::string nameOf(const MessageOp &op) {
