@@ -16,8 +16,8 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
     - If `training`, dropout zeroes each attention probability with probability p = `dropout`, and
       divides the others by `1 - p`. `offset`, `global_size`, `factor_sizes` and `factor_strides`
       have the same meaning as in `ps.dropout`, for the global tensor of probabilities [B, H, T, S].
-    - If `transposed`, `result` is [B, T, H, E], the order of a row of features. The op then writes
-      what a transpose would copy.
+    - If `transposed`, `result` has the dims [B, T, H, E]. The features of all heads at a position
+      are then adjacent. Matmuls read this order without a `ps.transpose`.
 
     Lifespan: created by the importers (level 0); used by code generation.
 

@@ -13,11 +13,11 @@ int64_t rank::getPipelineSize(Operation *op) {
 }
 
 LogicalResult ProgramOp::verify() {
-  int64_t stages = getPipelineSize(*this);
+  int64_t coordinates = getPipelineSize(*this);
   int64_t pp = getPp();
-  if (pp < 0 || pp >= stages)
+  if (pp < 0 || pp >= coordinates)
     return emitOpError("(program_c1) pipeline coordinate is ")
-           << pp << ", but the mesh has " << stages << " pipeline coordinates";
+           << pp << ", but the mesh has " << coordinates << " pipeline coordinates";
   return success();
 }
 

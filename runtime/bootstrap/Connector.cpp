@@ -9,7 +9,8 @@
 
 namespace psrt {
 
-/// Timeout of an attempt. TCP resends a lost first packet after one second.
+/// Timeout of an attempt in seconds. The timeout allows one resend, because TCP resends a lost
+/// first packet after one second.
 static constexpr double kSeconds = 2;
 
 /// Sets the number of bytes after which poll() reports a connection as readable.

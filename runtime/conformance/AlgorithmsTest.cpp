@@ -100,8 +100,8 @@ protected:
 
 } // namespace
 
-/// Replaces the bits (cuBLASLt's encodings) of the algorithms in a file's text, because the fastest
-/// algorithm may vary.
+/// Replaces the algorithms (cuBLASLt's encoded bits) in a cache file's text by BITS. Comparisons of
+/// such texts ignore which algorithm was measured as the fastest.
 static std::string withoutBits(const std::string &text) {
   return std::regex_replace(text, std::regex("\"[0-9a-f]{100,}\""), "BITS");
 }
@@ -187,7 +187,7 @@ TEST_F(AlgorithmChoice, FoldersAndPipesAreNotOverwritten) {
   EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
 }
 
-TEST_F(AlgorithmChoice, AnotherGpusFileIsReplacedWithANote) {
+TEST_F(AlgorithmChoice, AFileOfAnotherVersionIsReplacedWithANote) {
   run();
   std::string good = read(), foreign = good;
   foreign.replace(foreign.find("130100"), 6, "120900");
@@ -224,7 +224,8 @@ TEST_F(AlgorithmChoice, WithoutMemoryToMeasureTheFirstIsUsed) {
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
-/// Each process adds its choices to those of other processes.
+/// Each process adds its choices to those of other processes. Here, each Algorithms object stands
+/// for a process.
 TEST_F(AlgorithmChoice, ProcessesAddToOneFile) {
   auto driver = loadDriver();
   Gpu gpu(driver, 0);

@@ -3,10 +3,10 @@
 
 namespace psrt {
 
-BufferExtents::BufferExtents(const Program &program, int64_t stage) : program(program) {
+BufferExtents::BufferExtents(const Program &program, int64_t coordinate) : program(program) {
   for (const Variable &variable : program.variables)
-    if (variable.addresses.isAt(stage)) {
-      int64_t address = variable.addresses.at(stage);
+    if (variable.addresses.isAt(coordinate)) {
+      int64_t address = variable.addresses.at(coordinate);
       variables[address] = address + variable.localBytes();
     }
 }

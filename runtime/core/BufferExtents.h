@@ -6,10 +6,10 @@
 
 namespace psrt {
 
-/// Finds the buffers of the pipeline coordinate `stage`. Slow: used only to check memory accesses.
+/// Finds the buffers of one pipeline coordinate. Slow: used only to check memory accesses.
 class BufferExtents {
 public:
-  BufferExtents(const Program &program, int64_t stage);
+  BufferExtents(const Program &program, int64_t coordinate);
   /// Returns the number of bytes from an address to the end of the buffer that contains it while
   /// `instruction` of `entry` runs. Returns 1 if the memory plan has no buffer at the address.
   int64_t find(const EntryCode &point, const ProgramEntry &entry, const Instruction &instruction,

@@ -16,10 +16,10 @@ static void poison(Arena &arena, MemoryRange range) {
     *arena.host(at) = bytes[at % 2];
 }
 
-MemoryCheck::MemoryCheck(const Program &program, int64_t stage, Arena &arena)
-    : program(program), stage(stage), arena(arena), copy(arena.size()) {
+MemoryCheck::MemoryCheck(const Program &program, int64_t coordinate, Arena &arena)
+    : program(program), coordinate(coordinate), arena(arena), copy(arena.size()) {
   for (const EntryPoint &entry : program.entries)
-    if (!entry.programs[stage].hasBuffers && !entry.programs[stage].code.empty())
+    if (!entry.programs[coordinate].hasBuffers && !entry.programs[coordinate].code.empty())
       PSRT_FAIL(BadArgument, "--check-memory: the table of this program has no lifetimes of its "
                              "buffers; compile it again");
   // Also fill the inputs with NaN, so that later writes to them are visible.
@@ -29,8 +29,8 @@ MemoryCheck::MemoryCheck(const Program &program, int64_t stage, Arena &arena)
 }
 
 std::pair<MemoryCheck::Ends &, int64_t> MemoryCheck::partOf(int64_t address) {
-  if (program.isInHost(address, stage))
-    return {host, program.hostBase[stage]};
+  if (program.isInHost(address, coordinate))
+    return {host, program.hostBase[coordinate]};
   return {device, 0};
 }
 
@@ -83,8 +83,8 @@ MemoryRange MemoryCheck::rangeInScratch(const BufferLifetime &buffer,
 void MemoryCheck::holdForGood(const EntryCode &next) {
   held.clear();
   for (const Variable &variable : program.variables)
-    if (variable.addresses.isAt(stage)) {
-      int64_t address = variable.addresses.at(stage);
+    if (variable.addresses.isAt(coordinate)) {
+      int64_t address = variable.addresses.at(coordinate);
       hold({address, address + variable.localBytes()});
     }
   hold({next.slotBase, next.slotBase + next.slots * next.slotBytes});

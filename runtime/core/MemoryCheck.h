@@ -20,7 +20,7 @@ struct MemoryRange {
 /// in the order of its code.
 class MemoryCheck {
 public:
-  MemoryCheck(const Program &program, int64_t stage, Arena &arena);
+  MemoryCheck(const Program &program, int64_t coordinate, Arena &arena);
 
   /// Begins an entry point, before its first instruction. Accepts all data that the host has
   /// written so far.
@@ -59,7 +59,7 @@ private:
   [[noreturn]] void reject(const Bound &bound, int64_t address, const char *action) const;
 
   const Program &program;
-  int64_t stage;
+  int64_t coordinate; ///< pipeline coordinate of the rank
   Arena &arena;
   Arena copy;
   const EntryCode *code = nullptr;

@@ -12,8 +12,9 @@ namespace psrt {
 /// Size of the staging buffer for copies between host and device; a multiple of every element size.
 inline constexpr int64_t kPieceBytes = 4 << 20;
 
-/// Writes contiguous runs of a tensor's elements at ascending offsets. Elements between the runs
-/// may be overwritten with zeros, so the caller must zero the tensor first.
+/// Writes contiguous runs of a tensor's elements at ascending offsets. In host memory, the elements
+/// between the runs keep their values. In a staged piece, these elements become zeros. If the
+/// caller zeroes the tensor first, both cases give zeros.
 class PieceWriter {
 public:
   PieceWriter(RankMemory &memory, int64_t address, int64_t bytes)

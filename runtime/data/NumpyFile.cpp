@@ -112,7 +112,8 @@ size_t NumpyFile::readEntry(size_t at) {
   for (; extra + 4 <= extraEnd; extra += 4 + read(extra + 2, 2)) {
     if (read(extra, 2) != 1)
       continue;
-    size_t field = extra + 4; // holds sizes that do not fit 32 bits, in this order
+    // The field holds the numbers that do not fit 32 bits, each as 64 bits, in the loop's order.
+    size_t field = extra + 4;
     for (uint64_t *value : {&size, &stored, &header})
       if (*value == 0xFFFFFFFF)
         *value = read(field, 8), field += 8;

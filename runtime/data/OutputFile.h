@@ -10,7 +10,8 @@ namespace psrt {
 /// A file with a temporary name next to `path`. `commit` renames it to `path`; the destructor
 /// removes an uncommitted file. The temporary file is locked (flock), so that other processes know
 /// that its writer is alive. Symbolic links are followed. All functions fail with BadInput if the
-/// file cannot be written, and with BadArgument if `path` is not a regular file.
+/// file cannot be written. The constructor fails with BadArgument if `path` is a folder or, without
+/// Takes::Devices, a device or pipe.
 class OutputFile {
 public:
   enum class Takes {

@@ -19,8 +19,9 @@ public:
   /// Sets `Probe::seconds` on rank 0: the median over the ranks of the median of repeated runs. The
   /// value stays 0 if the budget is too small for the probe.
   void run();
-  /// Returns the spread of the repeated matmuls: of all ranks on rank 0, and of the process's own
-  /// ranks elsewhere. Must be called after `run`.
+  /// Returns the spread of the repeated matmuls. In the process of rank 0, the spread covers the
+  /// matmuls of all ranks. In every other process, the spread covers only the matmuls of its own
+  /// ranks. Must be called after `run`.
   const RunSpread &getSpread() const { return spread; }
   /// Returns the use of the cores during `run`. The process of rank 0 gets one entry per process;
   /// every other process gets only its own entry.

@@ -73,7 +73,8 @@ private:
                   const std::vector<int64_t> &index, int64_t count) const;
 
   const SavedTensor &tensor;
-  std::vector<int64_t> whole, shape, lower; ///< inner dims that no shard splits are merged into one
+  /// Inner dims that neither the shards nor the part split are merged into one dim.
+  std::vector<int64_t> whole, shape, lower;
   Dtype dtype;
   std::vector<SavedShard> shards;
   std::vector<std::vector<int64_t>> counts; ///< shape of each shard

@@ -515,7 +515,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
   if (!f.writePlan.empty()) {
     if (!check(checkOutputFile(c.model, f.writePlan)))
       return std::nullopt;
-    line.output.planFile = f.writePlan;
+    line.output.planWritten = f.writePlan;
     line.output.plan = describePlan(table, c);
   }
   line.output.planRead = f.planFile;

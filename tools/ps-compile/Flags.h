@@ -23,7 +23,7 @@ struct OutputOptions {
   std::string line;                         ///< the command line, for the program's --info
   std::string planRead;                     ///< path given to --plan; empty: none
   std::optional<PlanPrediction> prediction; ///< from the file of `--plan`
-  std::string planFile;                     ///< path given to --write-plan; empty: none
+  std::string planWritten;                  ///< path given to --write-plan; empty: none
   llvm::json::Object plan;                  ///< Plan flags and their values
   std::optional<driver::PlanAnswer> plans;  ///< plans that `--auto` found
 };

@@ -50,7 +50,7 @@ std::vector<NamedFile> listWrites(const CommandLine &line) {
   std::vector<NamedFile> writes{{line.output.output, "o"},
                                 {line.output.report, "report"},
                                 {line.output.timeline, "write-timeline"},
-                                {line.output.planFile, "write-plan"},
+                                {line.output.planWritten, "write-plan"},
                                 {line.walk.failurePath, "o after a failing pass"}};
   if (!line.walk.dumpDir.empty())
     for (std::string &path : listDumps(line.walk))

@@ -77,8 +77,8 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
         llvm::errs() << "warning: " << flag.name << " has no effect: the flag is used by level "
                      << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
                      << " is already at level " << ps::stringifyLevel(level) << "\n";
-  if (!line.output.planFile.empty() && level >= ps::Level::Planned)
-    return ps::createFlagError("write-plan \"" + line.output.planFile + "\"",
+  if (!line.output.planWritten.empty() && level >= ps::Level::Planned)
+    return ps::createFlagError("write-plan \"" + line.output.planWritten + "\"",
                                ": " + line.compile.model + " is at level " +
                                    ps::stringifyLevel(level) +
                                    " and has already been planned; give the original model");
@@ -180,7 +180,7 @@ int printUsageError(llvm::Error error) {
 /// Prints the name of each file and folder written in addition to the program.
 void printWritten(const CommandLine &line) {
   for (const std::string *path :
-       {&line.output.report, &line.output.timeline, &line.output.planFile, &line.walk.dumpDir})
+       {&line.output.report, &line.output.timeline, &line.output.planWritten, &line.walk.dumpDir})
     if (!path->empty())
       llvm::errs() << "wrote " << *path << "\n";
 }
@@ -214,15 +214,15 @@ int main(int argc, char **argv) {
     return printUsageError(std::move(error));
   if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module)))
     return printUsageError(std::move(error));
-  if (!line->output.planFile.empty())
+  if (!line->output.planWritten.empty())
     if (std::optional<std::string> found = searchShardings(*module, line->compile)) {
       line->compile.shardingPolicy = *found;
       line->output.plan["sharding-policy"] = describeText(*found);
     }
   if (failed(compile(context, *module, *line)))
     return faults.getStatus();
-  if (!line->output.planFile.empty())
-    if (llvm::Error error = writePlanFile(line->output.planFile, line->output.plan))
+  if (!line->output.planWritten.empty())
+    if (llvm::Error error = writePlanFile(line->output.planWritten, line->output.plan))
       return printUsageError(std::move(error));
   if (!line->walk.failurePath.empty())
     llvm::sys::fs::remove(line->walk.failurePath); // left by an earlier failed compile

@@ -67,8 +67,9 @@ std::string findSchedule(const Replay &run, const Placement &placement, int64_t 
   return "another order of tasks";
 }
 
-/// Fails if the pipeline in a trace has another placement or schedule than the plan. The numbers of
-/// stages and micro-batches must be equal.
+/// Fails if the pipeline in a trace has another schedule than the plan, or another assignment of
+/// stages to pipeline coordinates. The caller has checked that the numbers of stages and
+/// micro-batches are equal.
 llvm::Error checkPipeline(const Trace &trace, const MeasuredSteps &steps, const PlanShape &shape) {
   llvm::Expected<MeasuredPipeline> pipeline = measurePipeline(trace);
   if (!pipeline)

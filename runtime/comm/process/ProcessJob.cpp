@@ -17,7 +17,7 @@
 namespace psrt {
 
 ProcessJob::ProcessJob(const ProcessIdentity &identity, Comm comm, const std::string &command)
-    : comm(comm), command(hashText(command)) {
+    : comm(comm), commandHash(hashText(command)) {
   if (comm == Comm::Mpi)
     joinMpi(identity);
   else
@@ -99,7 +99,7 @@ void ProcessJob::joinMpi(const ProcessIdentity &identity) {
   mpi->share(&posted, sizeof(posted));
   deadline.reset();
   info = makeProcessInfo(mpi->getRank(), mpi->getSize(), posted.job);
-  info.command = command;
+  info.command = commandHash;
   double seconds = silenceAllowed();
   if (info.rank == 0) {
     startMonitor(hostRendezvous(listener, info, posted.key(), seconds));
@@ -182,7 +182,7 @@ static Rendezvous rendezvousByFile(const std::string &path, ProcessInfo &info, J
 void ProcessJob::joinTcp(const ProcessIdentity &identity) {
   RendezvousAddress meeting = findRendezvousAddress(identity);
   info = makeProcessInfo(int(identity.rank), int(identity.size), meeting.job);
-  info.command = command;
+  info.command = commandHash;
   Socket listener = listenAt(0, meeting.local);
   if (!listener)
     PSRT_FAIL(Failed, "cannot listen for other ranks: %s", std::strerror(errno));

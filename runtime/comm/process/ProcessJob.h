@@ -46,7 +46,7 @@ private:
   void openRanks();
 
   Comm comm;
-  uint64_t command;
+  uint64_t commandHash; ///< hash of the program with its flags
   ProcessInfo info;
   int coreShare = 1;
   bool dedicated = false;

@@ -80,8 +80,8 @@ CUresult endCapture(Stream &stream, std::shared_ptr<Graph> &graph) {
   return CUDA_SUCCESS;
 }
 
-/// Adds the accesses announced for the stream's next operation. Copies and memsets already have
-/// their accesses.
+/// Adds the accesses that psrt_fake_access has announced for the stream's next operation. Copies
+/// and memsets already have their accesses.
 static void takeAnnounced(Stream &stream, Operation &operation) {
   if (!stream.announcedName.empty() && stream.announcedName != operation.name)
     operation.name = stream.announcedName + " (" + operation.name + ")";

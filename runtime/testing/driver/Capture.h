@@ -36,7 +36,7 @@ struct Capture {
   std::thread::id thread; ///< thread that began the capture
   Stream *origin = nullptr;
   std::vector<StreamRef> streams; ///< by lane
-  std::vector<Clock> clocks;      ///< by lane; the clocks' actors are lanes
+  std::vector<Clock> clocks;      ///< by lane: vector clocks (Order.h) whose actors are the lanes
   std::vector<Clock> marks;       ///< by record
   bool invalid = false;           ///< a call was made that captures do not allow
   Graph graph;
@@ -61,7 +61,8 @@ struct Event {
   unsigned captured = 0; ///< number of the record in the capture
 };
 
-/// Runs or captures an operation of a stream, together with the accesses announced for it.
+/// Runs or captures an operation of a stream. A kernel gets the memory accesses that the runtime
+/// has announced with psrt_fake_access.
 CUresult submit(Stream &stream, Operation operation);
 
 /// Returns the capture that the calling thread began, or null.

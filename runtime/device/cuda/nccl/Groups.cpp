@@ -27,14 +27,14 @@ GroupKey GroupKey::of(const CollectiveOp &op) {
   return key;
 }
 
-GroupKey GroupKey::of(const MessageOp &op, int64_t stage) {
-  return {nameOf(op.queue), true, {std::min(op.peer, stage), std::max(op.peer, stage)}};
+GroupKey GroupKey::of(const MessageOp &op, int64_t coordinate) {
+  return {nameOf(op.queue), true, {std::min(op.peer, coordinate), std::max(op.peer, coordinate)}};
 }
 
 std::vector<int> GroupKey::members(const Mesh &mesh, int rank) const {
   if (overPipeline) {
-    int64_t stage = mesh.pipelineCoordinate(mesh.coordinates(rank));
-    if (std::find(along.begin(), along.end(), stage) == along.end())
+    int64_t coordinate = mesh.pipelineCoordinate(mesh.coordinates(rank));
+    if (std::find(along.begin(), along.end(), coordinate) == along.end())
       return {};
     return mesh.acrossPipeline(rank, along);
   }
@@ -54,9 +54,9 @@ std::string GroupKey::text(const Mesh &mesh) const {
 
 Groups findGroups(const Program &program) {
   Groups result{program.mesh, {}};
-  auto add = [&](const Instruction &instruction, int64_t stage) {
+  auto add = [&](const Instruction &instruction, int64_t coordinate) {
     if (const auto *message = std::get_if<MessageOp>(&instruction.op))
-      result.keys.insert(GroupKey::of(*message, stage));
+      result.keys.insert(GroupKey::of(*message, coordinate));
     const auto *op = std::get_if<CollectiveOp>(&instruction.op);
     if (op && op->kind != CollectiveOp::ShardSlice &&
         (!op->overPipeline.empty() || program.mesh.shards(op->axes) > 1))
@@ -66,9 +66,9 @@ Groups findGroups(const Program &program) {
     for (const Instruction &instruction : function.code)
       add(instruction, 0);
   for (const EntryPoint &entry : program.entries)
-    for (size_t stage = 0; stage < entry.programs.size(); ++stage)
-      for (const Instruction &instruction : entry.programs[stage].instructions)
-        add(instruction, int64_t(stage));
+    for (size_t coordinate = 0; coordinate < entry.programs.size(); ++coordinate)
+      for (const Instruction &instruction : entry.programs[coordinate].instructions)
+        add(instruction, int64_t(coordinate));
   return result;
 }
 

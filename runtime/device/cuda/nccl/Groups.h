@@ -21,9 +21,9 @@ struct GroupKey {
   auto operator<=>(const GroupKey &) const = default;
 
   static GroupKey of(const CollectiveOp &op);
-  /// Returns the group of a message's sender and receiver. `stage` is the pipeline coordinate of
-  /// the rank that runs the instruction.
-  static GroupKey of(const MessageOp &op, int64_t stage);
+  /// Returns the group of a message's sender and receiver. `coordinate` is the pipeline coordinate
+  /// of the rank that runs the instruction.
+  static GroupKey of(const MessageOp &op, int64_t coordinate);
   /// Returns the ranks of `rank`'s group, in the order of their indices in the communicator.
   /// Returns an empty vector if the rank is in none of these groups.
   std::vector<int> members(const Mesh &mesh, int rank) const;
