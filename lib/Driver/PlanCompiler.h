@@ -51,14 +51,15 @@ public:
   void prepareTables(llvm::ArrayRef<planner::Candidate> candidates);
 
   /// Returns the index of the first segment of each stage, except for the first stage. Divides the
-  /// segments by `--split-method`: `uniform`, `parameters`, `flops` or names of modules.
+  /// segments by `--split-method`: `uniform`, `parameters`, `flops`, `time` or names of modules.
   llvm::Expected<llvm::SmallVector<int64_t>> findCuts(const schedules::Placement &placement);
 
   CompileOptions getOptions(const planner::Candidate &candidate) const;
 
   /// Compiles the plan of a candidate up to level `placed`, without diagnostics, and prices its
-  /// program. Returns nullopt if the model cannot be compiled with this plan; `getFailure` then has
-  /// the reason. Several threads may call this function, but not while another function runs.
+  /// program. Returns nullopt if the model cannot be compiled with this plan. The reason is kept
+  /// for `getFailure` if this is the first plan that failed. Several threads may call this
+  /// function, but not while another function runs.
   llvm::Expected<std::optional<PlanPrice>> compile(const planner::Candidate &candidate);
   /// Prepares `compile` for several candidates: shards the model once for candidates with the same
   /// shardings, in parallel for different ones.
@@ -112,7 +113,9 @@ private:
   const PlanRequest &request;
   support::FileCache cache{"plans", kMostCacheBytes};
   std::string modelKey; ///< identifies the model in the cache
-  std::mutex mutex;     ///< protects `imported` and `failureReason`
+  /// Protects `imported`, `failureReason`, and the maps `sharded` and `shrunkSharded` (but not
+  /// their modules).
+  std::mutex mutex;
   std::optional<int64_t> exportedBatch;
   bool isFixed = false;
   std::optional<int64_t> mostRanks; ///< of the cluster; nullopt: any number
@@ -138,15 +141,17 @@ private:
     planner::TableFacts facts;
   };
   std::map<Key, Program> programs;
-  /// By tensor-parallel ranks, data-parallel ranks and policy: the samples of the programs that
-  /// show the costs of ZeRO 1.
+  /// The number of samples per data-parallel rank of two programs, without and with ZeRO 1. Their
+  /// difference is the cost of ZeRO 1 (see `getPrograms`). By tensor-parallel ranks, data-parallel
+  /// ranks and policy.
   std::map<std::tuple<int64_t, int64_t, std::string>, int64_t> samplesOfZero;
-  /// By policy and number of tensor-parallel ranks: the sharding file that a search found; nullopt
-  /// for named policies, and if the search failed.
+  /// A policy, and the number of tensor-parallel ranks.
   using PolicyKey = std::pair<std::string, int64_t>;
   static PolicyKey getPolicyKey(const planner::Candidate &candidate) {
     return {candidate.policy, candidate.tp};
   }
+  /// The text of the sharding file that a search found. Nullopt if nothing was searched, as for a
+  /// named policy, or if the search failed.
   std::map<PolicyKey, std::optional<std::string>> policies;
   planner::ClassTable last;
   std::vector<pipeline::Layer> layers; ///< of the whole model on one rank; set by `findCuts`

@@ -28,7 +28,9 @@ public:
       : block(function.getBody().front()), times(times), forced(forced) {}
 
   void run() {
-    // A write in place must stay after all readers of its variable, so the pass moves no op.
+    // A write in place must stay after all readers of its variable. In a function with such a
+    // write, the pass therefore neither moves nor splits matmuls. It still starts collectives
+    // early, and moves views of their results to the wait.
     isFixed = !block.getOps<ps::WriteOp>().empty();
     SmallVector<Operation *> collectives;
     for (Operation &op : block)

@@ -8,9 +8,9 @@ using namespace parashard::memory;
 static constexpr int64_t kNegligible = 1000; ///< differences below 1/1000 of the budget are ignored
 static constexpr size_t kMostMeasured = 12;
 
-PointSearch::PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes)
+PointSearch::PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastMeasuredBytes)
     : bytes(std::move(bytes)), budget(budget), firstTooLarge(this->bytes.size() - 1) {
-  measured[firstTooLarge] = lastTakes;
+  measured[firstTooLarge] = lastMeasuredBytes;
 }
 
 std::optional<size_t> PointSearch::getNext() const {
@@ -20,8 +20,9 @@ std::optional<size_t> PointSearch::getNext() const {
       bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||
       measured.size() > kMostMeasured)
     return std::nullopt;
-  // If the best fitting point uses almost the whole budget, always bisects: the peak may have moved
-  // to another op, where guesses from the saved bytes are wrong.
+  // If the best fitting point fills almost the whole budget, uses only bisection. The peak of this
+  // point may be at an op at which the saved values are not live. Its memory then does not depend
+  // on the saved bytes, so guesses from these bytes are wrong.
   bool isFilled = budget - measured.at(*lastFitting) < budget / kNegligible;
   size_t turn = isFilled ? 1 : measured.size() % 3;
   size_t next = turn == 1   ? (*lastFitting + firstTooLarge) / 2
@@ -43,9 +44,9 @@ size_t PointSearch::find(int64_t wanted) const {
   return std::max<size_t>(after, 1) - 1;
 }
 
-void PointSearch::record(size_t point, int64_t takes) {
-  measured[point] = takes;
-  if (takes <= budget)
+void PointSearch::record(size_t point, int64_t measuredBytes) {
+  measured[point] = measuredBytes;
+  if (measuredBytes <= budget)
     lastFitting = std::max(lastFitting.value_or(0), point);
   else
     firstTooLarge = std::min(firstTooLarge, point);

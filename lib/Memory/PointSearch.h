@@ -14,16 +14,14 @@ namespace parashard::memory {
 /// measures the memory of a point. This memory usually grows with the saved bytes, but not always.
 class PointSearch {
 public:
-  /// `bytes` lists the saved bytes of each point. `lastTakes` is the measured memory of the last
-  /// point, and must exceed `budget`.
-  PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastTakes);
+  /// `bytes` lists the saved bytes of each point. `lastMeasuredBytes` is the measured memory of the
+  /// last point, and must exceed `budget`.
+  PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastMeasuredBytes);
 
   /// Returns the next point to measure: first point 0, then points between the largest point that
   /// fits the budget and the smallest point that exceeds it. Three guesses alternate:
   ///
-  /// - the saved bytes of the smallest point that exceeds the budget, minus the excess of its
-  /// memory
-  ///   over the budget
+  /// - the saved bytes of the smallest exceeding point, minus the excess of its memory
   /// - linear interpolation between the two points
   /// - bisection
   ///
@@ -35,7 +33,8 @@ public:
   /// if the largest fitting and the smallest exceeding point are neighbors, or if their saved bytes
   /// differ by less than 0.1 % of the budget.
   std::optional<size_t> getNext() const;
-  void record(size_t point, int64_t takes);
+  /// Records the measured memory of a point.
+  void record(size_t point, int64_t measuredBytes);
   /// Returns the largest point whose measured memory fits the budget; nullopt if there is none.
   std::optional<size_t> getBest() const { return lastFitting; }
 

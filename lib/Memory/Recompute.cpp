@@ -62,7 +62,8 @@ public:
 private:
   bool isSelective() const { return choice.kind == Choice::Kind::Selective; }
 
-  bool mayRun(Operation *op) const {
+  /// Returns true if the mode allows the op to run again.
+  bool mayRunAgain(Operation *op) const {
     if (!recomputer.canRunAgain(op, choice.repeatsCommunication))
       return false;
     if (isSelective())
@@ -91,7 +92,7 @@ private:
     Rerun rerun;
     DenseSet<Operation *> own(segment.forward.begin(), segment.forward.end());
     for (Operation *op : segment.forward) {
-      if (!mayRun(op))
+      if (!mayRunAgain(op))
         continue;
       // In selective mode, operands must be saved anyway or computed by other selected ops.
       bool fromKept = llvm::all_of(op->getOperands(), [&](Value operand) {

@@ -99,8 +99,9 @@ void applyChoices(ModuleOp module, const Choices &choices) {
   }
 }
 
-/// Measures the memory of the module with these choices. Returns an empty list after an error.
-std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringRef then) {
+/// Measures the memory of the module with these choices. Runs the pass pipeline `laterPasses`, up
+/// to level `placed`, on a copy of the module. Returns an empty list after an error.
+std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringRef laterPasses) {
   OwningOpRef<ModuleOp> copy = module.clone();
   applyChoices(*copy, choices);
   (*copy)->removeAttr(kLevelMark); // the passes accept modules without a level
@@ -109,7 +110,7 @@ std::vector<MemoryPeak> measure(ModuleOp module, const Choices &choices, StringR
   ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &diagnostic) {
     return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
   });
-  if (failed(parsePassPipeline(then, pm)) || failed(pm.run(*copy)))
+  if (failed(parsePassPipeline(laterPasses, pm)) || failed(pm.run(*copy)))
     return {};
   return findPeaks(*copy);
 }
@@ -140,8 +141,8 @@ public:
       least = peak;
     switch (state) {
     case State::None:
-      noneTakes = peak.arenaBytes;
-      state = noneTakes <= budget ? State::Done : State::Search;
+      bytesWithoutRecompute = peak.arenaBytes;
+      state = bytesWithoutRecompute <= budget ? State::Done : State::Search;
       if (state == State::Search) {
         addWeights(peak);
         begin();
@@ -223,7 +224,7 @@ private:
     std::vector<int64_t> bytes;
     for (const FrontierPoint &entry : frontier)
       bytes.push_back(entry.bytes);
-    search.emplace(std::move(bytes), budget, noneTakes);
+    search.emplace(std::move(bytes), budget, bytesWithoutRecompute);
     if (std::optional<size_t> next = search->getNext())
       choose(*next);
     else if (addLeastWeights())
@@ -254,7 +255,7 @@ private:
   std::vector<Segment> segments;
   int64_t budget;
   State state = State::None;
-  int64_t noneTakes = 0;
+  int64_t bytesWithoutRecompute = 0; ///< arena bytes if nothing is recomputed
   std::vector<FrontierPoint> frontier;
   std::optional<PointSearch> search;
   size_t point = 0;
@@ -287,7 +288,7 @@ public:
   LogicalResult run() {
     auto isOver = [](auto &entry) { return entry.isDone() || entry.hasFailed(); };
     while (!llvm::all_of(coordinates, isOver)) {
-      std::vector<MemoryPeak> peaks = measure(module, getChoices(), budget.then);
+      std::vector<MemoryPeak> peaks = measure(module, getChoices(), budget.laterPasses);
       if (peaks.size() != coordinates.size())
         return failure();
       for (auto [entry, peak] : llvm::zip_equal(coordinates, peaks))

@@ -12,7 +12,7 @@ struct MemoryBudget {
   std::string text;  ///< the budget as the user wrote it
   /// The passes after ps-recompute, up to level `placed`, as a textual pass pipeline. The search
   /// runs these passes on a copy of the module to measure the memory of a choice.
-  std::string then;
+  std::string laterPasses;
 };
 
 /// Recomputes forward ops of a module at level 2 so that each rank's arena fits the budget. Among

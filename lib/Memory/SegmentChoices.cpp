@@ -1,4 +1,4 @@
-// Finds which forward ops of a segment to recompute. Tries all sets of ops if at most 12 ops may
+// Finds which forward ops of a segment to recompute. Tries all sets of ops if at most 12 ops can
 // run again. Otherwise, uses minimum cuts and a local search.
 #include "SegmentChoices.h"
 #include "llvm/ADT/STLExtras.h"
@@ -9,7 +9,7 @@
 using namespace parashard;
 using namespace parashard::memory;
 
-SegmentChoice memory::evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may) {
+SegmentChoice memory::evaluateChoice(const SegmentGraph &graph, const std::vector<char> &allowed) {
   SegmentChoice choice;
   choice.runs.assign(graph.ops.size(), 0);
   std::vector<char> needed(graph.values.size());
@@ -17,8 +17,8 @@ SegmentChoice memory::evaluateChoice(const SegmentGraph &graph, const std::vecto
     needed[i] = value.isUsed;
   for (size_t i = graph.ops.size(); i-- > 0;) {
     const SegmentGraph::Op &op = graph.ops[i];
-    choice.runs[i] =
-        may[i] && op.mayRun && llvm::any_of(op.results, [&](int value) { return needed[value]; });
+    choice.runs[i] = allowed[i] && op.canRunAgain &&
+                     llvm::any_of(op.results, [&](int value) { return needed[value]; });
     if (!choice.runs[i])
       continue;
     choice.cost += op.cost;
@@ -94,7 +94,7 @@ class ChoiceFinder {
 public:
   explicit ChoiceFinder(const SegmentGraph &graph) : graph(graph) {
     for (auto [i, op] : llvm::enumerate(graph.ops))
-      if (op.mayRun)
+      if (op.canRunAgain)
         runnable.push_back(i);
   }
 
@@ -112,17 +112,17 @@ private:
   static constexpr size_t kMostPrices = 24;     ///< largest number of cuts in `searchBetween`
   static constexpr int64_t kMostTries = 100000; ///< largest number of choices in the local search
 
-  const SegmentChoice &add(const std::vector<char> &may) {
-    found.push_back(evaluateChoice(graph, may));
+  const SegmentChoice &add(const std::vector<char> &allowed) {
+    found.push_back(evaluateChoice(graph, allowed));
     return found.back();
   }
 
   void tryAll() {
     for (uint64_t set = 1; set < uint64_t(1) << runnable.size(); ++set) {
-      std::vector<char> may(graph.ops.size());
+      std::vector<char> allowed(graph.ops.size());
       for (auto [i, op] : llvm::enumerate(runnable))
-        may[op] = set >> i & 1;
-      add(may);
+        allowed[op] = set >> i & 1;
+      add(allowed);
     }
   }
 
@@ -139,7 +139,7 @@ private:
       network.connect(i, value.producer < 0 ? sink : values + value.producer, price * value.bytes);
     }
     for (auto [i, op] : llvm::enumerate(graph.ops)) {
-      network.connect(values + i, sink, op.mayRun ? op.cost : kInfinite);
+      network.connect(values + i, sink, op.canRunAgain ? op.cost : kInfinite);
       for (int value : op.operands)
         network.connect(values + i, value, kInfinite);
     }
@@ -201,12 +201,12 @@ private:
     for (int op : runnable) {
       if (++tries > kMostTries)
         return;
-      std::vector<char> may = choice.runs;
-      if (may[op])
-        may[op] = 0;
+      std::vector<char> allowed = choice.runs;
+      if (allowed[op])
+        allowed[op] = 0;
       else
-        runWithSources(op, may);
-      SegmentChoice next = evaluateChoice(graph, may);
+        runWithSources(op, allowed);
+      SegmentChoice next = evaluateChoice(graph, allowed);
       if (next.runs == choice.runs)
         continue;
       if (steps > 1)
@@ -215,15 +215,15 @@ private:
     }
   }
 
-  /// Adds `op` to `may`, and recursively the ops that compute its operands. Stops at values that
-  /// backward uses.
-  void runWithSources(int op, std::vector<char> &may) const {
-    may[op] = 1;
+  /// Adds `op` to `allowed`, and recursively the ops that compute its operands. Stops at values
+  /// that backward uses.
+  void runWithSources(int op, std::vector<char> &allowed) const {
+    allowed[op] = 1;
     for (int value : graph.ops[op].operands)
-      if (int producer = graph.values[value].producer; producer >= 0 &&
-                                                       !graph.values[value].isUsed &&
-                                                       graph.ops[producer].mayRun && !may[producer])
-        runWithSources(producer, may);
+      if (int producer = graph.values[value].producer;
+          producer >= 0 && !graph.values[value].isUsed && graph.ops[producer].canRunAgain &&
+          !allowed[producer])
+        runWithSources(producer, allowed);
   }
 
   /// Returns the choices that cost less than every choice with fewer bytes. Sorts them, fewest

@@ -11,8 +11,8 @@ namespace parashard::memory {
 /// The forward ops of a segment, in execution order.
 struct SegmentGraph {
   struct Op {
-    int64_t cost = 0; ///< time of running the op again, in picoseconds
-    bool mayRun = true;
+    int64_t cost = 0;                   ///< time of running the op again, in picoseconds
+    bool canRunAgain = true;            ///< false: must not run again, such as a collective
     std::vector<int> operands, results; ///< indices of values
     bool operator==(const Op &) const = default;
     auto operator<=>(const Op &) const = default;
@@ -36,12 +36,12 @@ struct SegmentChoice {
   std::vector<char> runs; ///< per op: 1 if the op runs again
 };
 
-/// Returns the choice in which each op with `may` = 1 and `mayRun` runs again if its results are
-/// needed.
-SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &may);
+/// Returns the choice in which an op runs again if three conditions hold: its results are needed,
+/// its entry in `allowed` is 1, and it has `canRunAgain`. `allowed` has one entry per op.
+SegmentChoice evaluateChoice(const SegmentGraph &graph, const std::vector<char> &allowed);
 
 /// Returns the Pareto front of choices in bytes and cost, fewest bytes first. The choice without
-/// recomputation is last. The front is exact with up to 12 ops that may run again. With more ops,
+/// recomputation is last. The front is exact with up to 12 ops that can run again. With more ops,
 /// the front is approximate. For up to 24 values of p (the price of a byte), a minimum cut finds
 /// the choice with the least p * bytes + cost. A local search then adds and removes ops. (General
 /// problem: Jain et al., Checkmate, arXiv 1910.02653.)

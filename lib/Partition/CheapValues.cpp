@@ -19,16 +19,15 @@ static bool isForward(Operation *op) {
   return phase && (phase.getValue() == Phase::Forward || phase.getValue() == Phase::Evaluate);
 }
 
-/// Returns false for a read of a parameter or another variable that is neither a constant nor a
-/// buffer. Returns true for all other ops.
-static bool isOfConstants(Operation *op) {
+/// Returns true for a read of a parameter or of any other variable except constants and buffers.
+static bool readsParameter(Operation *op) {
   auto read = dyn_cast<ReadOp>(op);
   if (!read)
-    return true;
+    return false;
   auto variable =
       SymbolTable::lookupNearestSymbolFrom<VariableOp>(op, read.getVariableAttr().getAttr());
-  return variable && (variable.getKind() == VariableKind::Constant ||
-                      variable.getKind() == VariableKind::Buffer);
+  return !variable || (variable.getKind() != VariableKind::Constant &&
+                       variable.getKind() != VariableKind::Buffer);
 }
 
 CheapValues::CheapValues(func::FuncOp function) : cloneable(findCloneableOps(function)) {
@@ -38,7 +37,7 @@ CheapValues::CheapValues(func::FuncOp function) : cloneable(findCloneableOps(fun
       return !producer || fromInputs.contains(producer);
     });
     bool computes = cloneable.contains(&op) || (isForward(&op) && !isa<ReadOp>(op));
-    if (known && computes && isOfConstants(&op) && op.getNumRegions() == 0 && isPure(&op) &&
+    if (known && computes && !readsParameter(&op) && op.getNumRegions() == 0 && isPure(&op) &&
         !isa<RandomOpInterface>(op) && !isCollective(&op))
       fromInputs.insert(&op);
   }

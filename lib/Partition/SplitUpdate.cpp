@@ -55,8 +55,8 @@ void StageVariables::recordUses(func::FuncOp function) {
     StringAttr symbol = variable.getAttr();
     users[getRoot(symbol)].insert(here.begin(), here.end());
     // `@micro_batch` may write the accumulator `loss.count`. The written value is computed from the
-    // sums of `@count`, or is 1 if the first part of the loss is a sum. The stage of such a write
-    // is an adder.
+    // sums of `@count`, or is 1 if the first part of the loss is a sum. Such a write counts as an
+    // addition to the accumulator (see `Adder`).
     bool isAccumulator = isa<WriteOp>(op) &&
                          symbols.lookup<VariableOp>(symbol).getKind() == VariableKind::Accumulator;
     if (isa<AccumulateOp>(op) || isAccumulator)
@@ -225,10 +225,12 @@ private:
     return success();
   }
 
-  /// Returns true for an op that is part of a sum over parameters. This is an addition whose
-  /// operands both depend on parameters: on different parameters, or at least one operand is such a
-  /// sum. Also returns true for an all_reduce (sum) of such a sum. The axes of the all_reduce do
-  /// not include the pipeline axis, because only `reduce` creates reductions over that axis.
+  /// Returns true for an op that is part of a sum over parameters. Such an op is an addition whose
+  /// operands both depend on parameters. Either the operands depend on different parameters, or an
+  /// operand is itself a sum over parameters. Example: a + b, and then (a + b) + c.
+  ///
+  /// Also returns true for an all_reduce (sum) of a sum over parameters. The axes of the all_reduce
+  /// do not include the pipeline axis, because only `reduce` creates reductions over that axis.
   bool isPartOfSum(Operation *op) {
     if (auto reduce = dyn_cast<AllReduceOp>(op))
       return reduce.getKind() == ReductionKind::Sum && getOrigin(reduce.getOperand()).isSum;
@@ -359,9 +361,10 @@ private:
   DenseMap<Value, Value> combined;
 };
 
-/// Reduces each accumulated variable over the coordinates that read it or add to it. Skips a
-/// variable that no coordinate reads. Also skips a variable with one accumulator that only one
-/// coordinate reads, because the same coordinate adds to it.
+/// Reduces each accumulated variable over the coordinates that read the variable or add to it.
+/// Skips a variable that no coordinate reads. Also skips a variable that has one accumulator and is
+/// read by one coordinate. This coordinate also adds to the variable, so the sum is already
+/// complete.
 void combineAccumulators(ModuleOp module, MutableArrayRef<CoordinateUpdate> updates,
                          const StageVariables &variables) {
   for (auto variable : module.getOps<VariableOp>()) {

@@ -1,4 +1,5 @@
-// Keeps variables that only the update uses in host memory, and fetches them for the update.
+// Keeps variables in host memory if only the update uses them. Fetches these variables to the
+// device for the update.
 #include "Offload.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -92,10 +93,11 @@ struct Section {
   SmallVector<rank::RunOp> runs;
 };
 
-class Stager {
+/// Inserts the copies between host and device memory into a program.
+class CopyInserter {
 public:
-  Stager(ModuleOp module, const SymbolTable &symbols, const llvm::SetVector<StringAttr> &variables,
-         int64_t pieceBytes)
+  CopyInserter(ModuleOp module, const SymbolTable &symbols,
+               const llvm::SetVector<StringAttr> &variables, int64_t pieceBytes)
       : symbols(symbols), variables(variables), pieceBytes(pieceBytes),
         builder(module.getContext()) {}
 
@@ -103,7 +105,7 @@ public:
     for (Section &section : findSections(program)) {
       std::vector<Piece> pieces = cut(section.runs);
       for (size_t i = 0; i < pieces.size(); ++i)
-        stage(section, pieces, i);
+        insertCopies(section, pieces, i);
       finish(program, section, pieces);
     }
   }
@@ -173,7 +175,10 @@ private:
       builder.setInsertionPointToStart(&program.getBody().front());
   }
 
-  void stage(Section &section, std::vector<Piece> &pieces, size_t at) {
+  /// Inserts the copies around the runs of piece `at`. Before these runs, waits for the offload of
+  /// piece `at - 2`, fetches piece `at + 1`, and waits for the fetch of piece `at`. After the runs,
+  /// offloads piece `at`. Piece 0 is fetched after `section.before`.
+  void insertCopies(Section &section, std::vector<Piece> &pieces, size_t at) {
     Piece &piece = pieces[at];
     if (at == 0) {
       setInsertionPointAfter(piece.runs.front()->getParentOfType<rank::ProgramOp>(),
@@ -221,7 +226,7 @@ bool offloadVariables(ModuleOp module, int64_t pieceBytes) {
     symbols.lookup<VariableOp>(name)->setAttr(kHostMark, UnitAttr::get(module.getContext()));
   if (!variables.empty())
     for (auto program : module.getOps<rank::ProgramOp>())
-      Stager(module, symbols, variables, pieceBytes).run(program);
+      CopyInserter(module, symbols, variables, pieceBytes).run(program);
   return !variables.empty();
 }
 

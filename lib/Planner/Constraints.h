@@ -23,9 +23,9 @@ inline constexpr const char *kSearchingPolicies[] = {"searched", "searched+memor
 /// The values that one flag may have. The default allows all.
 class Choices {
 public:
-  /// Reads `*`, a JSON object, a value, a list "1,2,4" or "1|2|4", or a range "<=8", ">=2" or
-  /// "2..8". Fails for an empty value, and for a range whose ends are not whole numbers of at least
-  /// 0 in ascending order.
+  /// Reads `*`, a value, a list "1,2,4" or "1|2|4", or a range "<=8", ">=2" or "2..8". A text that
+  /// begins with `{`, such as the JSON of a sharding file, is one value. Fails for an empty value,
+  /// and for a range whose ends are not whole numbers of at least 0 in ascending order.
   static llvm::Expected<Choices> parse(llvm::StringRef text);
 
   bool allows(llvm::StringRef value) const;

@@ -198,7 +198,7 @@ private:
 
 /// Returns true if gradients may be reduced over ranks: the mesh is not known yet, or an axis other
 /// than the pipeline axis has several devices.
-bool splitsGradients(MeshOp mesh) {
+bool mayReduceGradients(MeshOp mesh) {
   return !mesh || llvm::any_of(mesh.getAxes().getAsRange<AxisAttr>(), [](AxisAttr axis) {
     return axis.getKind() != AxisKind::Pipeline && axis.getDevices() > 1;
   });
@@ -217,7 +217,7 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
       return signalPassFailure();
     if (gradientReduction != "bf16")
       return;
-    if (!splitsGradients(getMesh(getOperation())))
+    if (!mayReduceGradients(getMesh(getOperation())))
       warnFlag(getOperation(), "gradient-reduction bf16")
           << " has no effect: the mesh has one rank "
              "per stage, so no gradient is reduced over ranks";

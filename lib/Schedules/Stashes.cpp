@@ -16,7 +16,7 @@ public:
   std::vector<std::optional<StashPosition>> choose() {
     scheduleOffloads();
     scheduleFetches();
-    keepUseless();
+    undoUselessOffloads();
     return std::move(positions);
   }
 
@@ -93,7 +93,7 @@ private:
   }
 
   /// Undoes offloads that do not lower the peak of live bytes, shortest intervals first.
-  void keepUseless() {
+  void undoUselessOffloads() {
     std::vector<int64_t> live = problem.liveBytes;
     auto add = [&](size_t at, int64_t bytes) {
       for (int64_t step = positions[at]->gone; step < positions[at]->fetch; ++step)

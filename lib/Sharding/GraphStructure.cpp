@@ -6,7 +6,9 @@ using namespace parashard::ps;
 
 namespace parashard::sharding {
 
-static bool isPhase(Operation *op, Phase wanted) {
+/// Returns true if the op has the phase `wanted`, or no phase. From level `training` on, every op
+/// has a phase. Before this level, an op may belong to any phase.
+static bool mayBeInPhase(Operation *op, Phase wanted) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
   return !phase || phase.getValue() == wanted;
 }
@@ -18,9 +20,9 @@ GraphStructure::GraphStructure(const ShardingGraph &graph)
   for (auto [i, edge] : llvm::enumerate(graph.edges)) {
     if (edge.kind != ShardingEdge::Kind::Op || !takesInput(edge))
       continue;
-    if (isPhase(edge.op, Phase::Forward))
+    if (mayBeInPhase(edge.op, Phase::Forward))
       forward.push_back(i);
-    if (isPhase(edge.op, Phase::Evaluate))
+    if (mayBeInPhase(edge.op, Phase::Evaluate))
       evaluated.push_back(i);
   }
   for (unsigned edge : forward)

@@ -21,10 +21,11 @@ struct ShardingNode {
   bool fixed = false;
   /// Splits that a policy offers after the first fixed point; empty if there are none.
   TensorSplits later;
-  /// Axes from later seeds or, on values of the update, from ZeRO. If `choosePartials` keeps the
-  /// node partial over such an axis, the axis no longer splits the node.
+  /// Axes that `propagateLaterSplits` added to the splits. For a value of the update, also the axes
+  /// that `propagateZeroSplits` added. If `choosePartials` keeps the node partial over such an
+  /// axis, the axis no longer splits the node.
   llvm::SmallVector<mlir::StringAttr, 1> laterAxes;
-  /// True if ZeRO split the node further.
+  /// True if ZeRO split the variable over more axes (`splitForZero`).
   bool splitLater = false;
   /// True if propagation may split the node over data, context and expert axes. True for values.
   /// False for variables, because only seeds and ZeRO split variables over these axes.

@@ -129,9 +129,13 @@ static bool isSeparable(const RuleFactor &factor) {
 
 bool BatchSums::computeSameForAllSamples(Value value, Position position, int64_t samples) {
   Operation *op = value.getDefiningOp();
-  if (cast<RankedTensorType>(value.getType()).getDimSize(position.index) == 1 ||
-      isa_and_nonnull<RandomOpInterface, ReadOp>(op))
-    return true; // a variable with one element per sample would fix the batch size anyway
+  if (cast<RankedTensorType>(value.getType()).getDimSize(position.index) == 1)
+    return true;
+  // Random values count as the same, because their distribution is the same for all samples. A
+  // variable counts as the same even if it has one element per sample. Such a model accepts only
+  // one batch size, so every batch uses these elements.
+  if (isa_and_nonnull<RandomOpInterface, ReadOp>(op))
+    return true;
   if (auto constant = dyn_cast_or_null<ConstantOp>(op)) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
     return dense && dense.isSplat();

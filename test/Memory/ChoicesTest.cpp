@@ -19,7 +19,7 @@ SegmentGraph makeGraph(std::mt19937 &random, int ops) {
   for (int i = 0; i < ops; ++i) {
     SegmentGraph::Op op;
     op.cost = random() % 4 ? random() % 20 + 1 : random() % 400 + 100;
-    op.mayRun = random() % 8 != 0;
+    op.canRunAgain = random() % 8 != 0;
     int last = graph.values.size() - 1;
     for (int n = random() % 2; n >= 0; --n)
       op.operands.push_back(std::max<int>(0, last - random() % 4));
@@ -37,10 +37,10 @@ SegmentGraph makeGraph(std::mt19937 &random, int ops) {
 std::vector<SegmentChoice> tryAll(const SegmentGraph &graph) {
   std::vector<SegmentChoice> all;
   for (uint64_t set = 0; set < uint64_t(1) << graph.ops.size(); ++set) {
-    std::vector<char> may;
+    std::vector<char> allowed;
     for (size_t i = 0; i < graph.ops.size(); ++i)
-      may.push_back(set >> i & 1);
-    all.push_back(evaluateChoice(graph, may));
+      allowed.push_back(set >> i & 1);
+    all.push_back(evaluateChoice(graph, allowed));
   }
   std::sort(all.begin(), all.end(), [](const SegmentChoice &a, const SegmentChoice &b) {
     return std::pair(a.bytes, a.cost) < std::pair(b.bytes, b.cost);

@@ -18,7 +18,8 @@ using namespace parashard;
 using namespace parashard::support;
 using namespace parashard::codegen;
 
-// llvm/Support/TargetSelect.h can only initialize all targets at once.
+// Declared here, because llvm/Support/TargetSelect.h can only initialize all targets or the host's
+// target.
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
 void LLVMInitializeNVPTXTarget();

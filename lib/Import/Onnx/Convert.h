@@ -67,7 +67,7 @@ public:
   /// function, returns the value from the call of the function.
   const onnx::AttributeProto *resolve(const onnx::AttributeProto &attribute) const;
   /// Records attributes as read because they have no effect on the imported ops.
-  void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
+  void markWithoutEffect(std::initializer_list<llvm::StringRef> names) {
     readAttributes.insert(names.begin(), names.end());
   }
   /// Fails if the converter did not read an attribute or input, or did not handle a result.

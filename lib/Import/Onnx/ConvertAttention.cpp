@@ -120,7 +120,7 @@ LogicalResult convertAttention(OnnxNode &n) {
                   "with use_cache=False");
   if (n.number("softcap", 0) != 0)
     return n.fail("has a softcap, which is not supported");
-  n.haveNoEffect(
+  n.markWithoutEffect(
       {"qk_matmul_output_mode"}); // only affects the result with the scores, which is not supported
   checkSoftmaxPrecision(n, parts.query);
   bool isMerged = getRank(parts.query) == 3;

@@ -134,7 +134,7 @@ LogicalResult convertClip(OnnxNode &n) {
 
 LogicalResult convertTo(OnnxNode &n, Type element) {
   Value x = n.input(0);
-  n.haveNoEffect({"saturate", "round_mode"}); // for 8-bit floats, which are not supported
+  n.markWithoutEffect({"saturate", "round_mode"}); // for 8-bit floats, which are not supported
   return n.failed() ? failure() : n.set(n.convert(x, element));
 }
 
@@ -197,7 +197,7 @@ LogicalResult convertDropout(OnnxNode &n) {
   Value x = n.input(0);
   std::optional<double> ratio = n.has(1) ? n.numberInput(1) : 0.5;
   std::optional<double> training = n.has(2) ? n.numberInput(2) : 0.0;
-  n.haveNoEffect({"seed"}); // the program uses its own seed
+  n.markWithoutEffect({"seed"}); // the program uses its own seed
   if (!ratio || !training)
     return n.fail("has a ratio or mode that is not known at import");
   if (n.failed() || failed(n.onlyResults(1, "the mask")))

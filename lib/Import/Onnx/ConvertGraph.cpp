@@ -176,7 +176,7 @@ static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
   }
   StringRef name = *condition != 0 ? "then_branch" : "else_branch";
   const onnx::AttributeProto *branch = choice.attribute(name, OnnxKind::Graph);
-  choice.haveNoEffect({"then_branch", "else_branch"}); // the other branch is not used
+  choice.markWithoutEffect({"then_branch", "else_branch"}); // the other branch is not used
   if (branch && branch->has_g() && branch->g().output_size() >= int(choice.getNumResults()))
     return &branch->g();
   (void)choice.fail("has no '" + name + "' with " + Twine(choice.getNumResults()) + " results");

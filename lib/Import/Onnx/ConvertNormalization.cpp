@@ -61,7 +61,7 @@ LogicalResult convertBatchNormalization(OnnxNode &n) {
     return n.fail("needs the operands x, scale, bias, mean and variance");
   BatchNorm norm{in[0], in[1], in[2], in[3], in[4], n.number("epsilon", 1e-5)};
   norm.isTraining = n.integer("training_mode", 0);
-  n.haveNoEffect({"momentum"}); // only affects new running statistics, which are not supported
+  n.markWithoutEffect({"momentum"}); // only affects new running statistics, which are not supported
   if (norm.isTraining && failed(n.onlyResults(1, "new running statistics, with training_mode = 1")))
     return failure();
   if (norm.isTraining) // uses batch statistics in evaluation, too

@@ -147,7 +147,7 @@ LogicalResult convertResize(OnnxNode &n) {
     return n.fail("has antialias = 1, which is not supported");
   // These attributes only affect cubic interpolation and crops (with the input `roi`), which are
   // not supported. Linear interpolation clamps coordinates, so `exclude_outside` has no effect.
-  n.haveNoEffect({"cubic_coeff_a", "extrapolation_value", "exclude_outside"});
+  n.markWithoutEffect({"cubic_coeff_a", "extrapolation_value", "exclude_outside"});
   (void)n.has(1);
   if (!isFloat(x))
     return n.fail("has the operand type " + debugString(x.getType()) +

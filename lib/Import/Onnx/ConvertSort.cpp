@@ -10,7 +10,7 @@ namespace {
 LogicalResult convertTopK(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> count = n.integersInput(1);
-  n.haveNoEffect({"sorted"}); // the result is always sorted
+  n.markWithoutEffect({"sorted"}); // the result is always sorted
   if (n.failed())
     return failure();
   if (count.size() != 1)

@@ -218,7 +218,7 @@ LogicalResult convertMaxPool(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed() || failed(n.onlyResults(1, "the indices of the maxima")))
     return failure();
-  n.haveNoEffect({"storage_order"}); // order of the indices
+  n.markWithoutEffect({"storage_order"}); // order of the indices
   WindowAttributes attributes = readWindows(n, x, {});
   SpaceWindows windows = placeWindows(n, attributes);
   Value y = n.failed() ? x : buildMaxPool(n, x, windows);

@@ -53,11 +53,11 @@ public:
   Scalar scalar(llvm::StringRef name);
   /// Records arguments as read because they only affect the result's type. Example: the sizes of a
   /// view.
-  void areInResultType(std::initializer_list<llvm::StringRef> names) {
+  void markTypeOnly(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
   /// Records arguments as read because they have no effect on the imported ops.
-  void haveNoEffect(std::initializer_list<llvm::StringRef> names) {
+  void markWithoutEffect(std::initializer_list<llvm::StringRef> names) {
     readArguments.insert(names.begin(), names.end());
   }
   /// Fails if the converter did not read an argument.

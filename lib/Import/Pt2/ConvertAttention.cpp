@@ -15,7 +15,7 @@ LogicalResult convertAttention(NodeConverter &n) {
   parts.mask = n.optionalTensor(n.find("attn_bias") ? "attn_bias" : "attn_mask");
   // Grouped-query attention follows from the shapes. The other arguments only affect unused
   // results.
-  n.haveNoEffect({"enable_gqa", "compute_log_sumexp", "return_debug_mask"});
+  n.markWithoutEffect({"enable_gqa", "compute_log_sumexp", "return_debug_mask"});
   parts.causal = n.boolean("is_causal", false);
   parts.dropout = n.number("dropout_p", 0);
   if (n.has("scale"))

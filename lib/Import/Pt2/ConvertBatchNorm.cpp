@@ -10,7 +10,7 @@ namespace {
 
 BatchNorm readNorm(NodeConverter &n) {
   BatchNorm norm;
-  n.haveNoEffect({"cudnn_enabled"});
+  n.markWithoutEffect({"cudnn_enabled"});
   norm.input = n.tensor("input");
   norm.weight = n.optionalTensor("weight");
   norm.bias = n.optionalTensor("bias");
@@ -65,8 +65,8 @@ LogicalResult normalizeGroups(NodeConverter &n, int64_t groups, double epsilon) 
 }
 
 LogicalResult convertGroupNorm(NodeConverter &n) {
-  n.areInResultType({"N", "C", "HxW"});
-  n.haveNoEffect({"cudnn_enabled"});
+  n.markTypeOnly({"N", "C", "HxW"});
+  n.markWithoutEffect({"cudnn_enabled"});
   int64_t groups = n.integer(n.has("num_groups") ? "num_groups" : "group");
   return n.failed() ? failure() : normalizeGroups(n, groups, n.number("eps", 1e-5));
 }
@@ -75,7 +75,7 @@ LogicalResult convertInstanceNorm(NodeConverter &n) {
   Value x = n.tensor("input");
   if (n.failed())
     return failure();
-  n.haveNoEffect({"momentum", "cudnn_enabled"}); // no statistics are kept
+  n.markWithoutEffect({"momentum", "cudnn_enabled"}); // no statistics are kept
   if (!n.boolean("use_input_stats", true) || n.has("running_mean") || n.has("running_var"))
     return n.fail("keeps running statistics, which is not supported; create it with "
                   "track_running_stats=False");

@@ -44,7 +44,7 @@ Value addBatch(NodeConverter &n, Value x, int64_t rank) {
 LogicalResult build(NodeConverter &n, bool isTransposed) {
   Value x = n.tensor("input"), w = n.tensor("weight"), bias = n.optionalTensor("bias");
   RankedTensorType expected = n.getResultType();
-  n.areInResultType({"groups", "output_padding"}); // groups also follow from the weight's shape
+  n.markTypeOnly({"groups", "output_padding"}); // groups also follow from the weight's shape
   SpaceWindows windows;
   if (n.failed() || getRank(w) < 3 || expected.getRank() < getRank(w) - 1)
     return n.fail("has a weight " + debugString(w.getType()) + " for the result " +

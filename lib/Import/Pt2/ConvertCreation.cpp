@@ -11,13 +11,13 @@ LogicalResult convertFull(NodeConverter &n) {
   const char *name = n.find("fill_value") ? "fill_value" : n.find("value") ? "value" : "s";
   double value = n.scalar(name).value;
   RankedTensorType type = n.getResultType();
-  n.areInResultType({"self", "size"});
+  n.markTypeOnly({"self", "size"});
   return n.failed() ? failure() : n.set(n.splat(type, value));
 }
 
 /// Converts fill(self, value) where `value` is a tensor without dims.
 LogicalResult convertFillTensor(NodeConverter &n) {
-  n.areInResultType({"self"});
+  n.markTypeOnly({"self"});
   RankedTensorType type = n.getResultType();
   Value value = n.convert(n.tensor("value"), type.getElementType());
   value = n.failed() ? value : n.broadcast(value, type.getShape());
@@ -25,14 +25,14 @@ LogicalResult convertFillTensor(NodeConverter &n) {
 }
 
 template <int kValue> LogicalResult convertSplat(NodeConverter &n) {
-  n.areInResultType({"self", "size"});
+  n.markTypeOnly({"self", "size"});
   RankedTensorType type = n.getResultType();
   return n.failed() ? failure() : n.set(n.splat(type, kValue));
 }
 
 /// Builds start + step * index. As in PyTorch, computes in i64, or in f64 for floats.
 LogicalResult convertArange(NodeConverter &n) {
-  n.areInResultType({"end"});
+  n.markTypeOnly({"end"});
   double start = n.number("start", 0), step = n.number("step", 1);
   RankedTensorType type = n.getResultType();
   if (n.failed())

@@ -9,7 +9,7 @@ namespace {
 
 LogicalResult convertEinsum(NodeConverter &n) {
   std::string equation = n.string("equation");
-  n.haveNoEffect({"path"}); // the order of the contractions
+  n.markWithoutEffect({"path"}); // the order of the contractions
   SmallVector<Value> operands = n.tensors("tensors");
   if (n.failed())
     return failure();

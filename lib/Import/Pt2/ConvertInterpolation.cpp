@@ -28,7 +28,7 @@ double getFactor(NodeConverter &n, unsigned d, unsigned space) {
 /// Returns one entry per spatial dim. Returns an empty list if the node fails.
 SmallVector<Resize> readResizes(NodeConverter &n, Value x, unsigned space) {
   SmallVector<Resize> resizes;
-  n.areInResultType({"output_size"});
+  n.markTypeOnly({"output_size"});
   if (getRank(x) != space + 2 || n.getResultType().getRank() != space + 2) {
     (void)n.fail("resizes " + debugString(x.getType()) + "; expected batch, channels and " +
                  Twine(space) + " spatial dims");

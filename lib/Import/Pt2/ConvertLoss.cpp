@@ -34,7 +34,7 @@ LogicalResult convertNll(NodeConverter &n) {
 
 LogicalResult convertGather(NodeConverter &n) {
   Value self = n.tensor("self"), index = n.tensor("index");
-  n.haveNoEffect({"sparse_grad"}); // the form in which PyTorch stores the gradient
+  n.markWithoutEffect({"sparse_grad"}); // the form in which PyTorch stores the gradient
   if (n.failed())
     return failure();
   Value picked =

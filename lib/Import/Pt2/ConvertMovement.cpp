@@ -13,7 +13,7 @@ namespace {
 LogicalResult convertView(NodeConverter &n) {
   Value x = n.tensor("self");
   RankedTensorType type = n.getResultType();
-  n.areInResultType({"size", "shape", "sizes", "other", "dim", "start_dim", "end_dim"});
+  n.markTypeOnly({"size", "shape", "sizes", "other", "dim", "start_dim", "end_dim"});
   if (n.failed())
     return failure();
   if (n.has("dtype"))
@@ -29,7 +29,7 @@ LogicalResult convertView(NodeConverter &n) {
 
 LogicalResult convertExpand(NodeConverter &n) {
   Value x = n.tensor("self");
-  n.areInResultType({"size", "other", "implicit"});
+  n.markTypeOnly({"size", "other", "implicit"});
   Value value = n.failed() ? x : n.broadcast(x, n.getResultType().getShape());
   return n.failed() ? failure() : n.set(value);
 }
@@ -75,7 +75,7 @@ LogicalResult convertPermute(NodeConverter &n) {
 /// have.
 LogicalResult convertRanges(NodeConverter &n) {
   Value x = n.tensor("self");
-  n.areInResultType({"split_size", "split_sizes", "chunks"});
+  n.markTypeOnly({"split_size", "split_sizes", "chunks"});
   for (unsigned i = 0; i < n.getNumResults() && !n.failed(); ++i) {
     if (!n.isUsed(i))
       continue;
@@ -185,7 +185,7 @@ LogicalResult convertRepeatInterleave(NodeConverter &n) {
     return failure();
   if (!n.has("dim"))
     x = n.reshape(x, {getType(x).getNumElements()});
-  n.areInResultType({"output_size"});
+  n.markTypeOnly({"output_size"});
   int64_t repeats = n.integer("repeats");
   std::optional<int64_t> dim = findDim(n, "dim", getRank(x), 0);
   if (!dim)

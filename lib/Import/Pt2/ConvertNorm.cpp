@@ -160,7 +160,7 @@ LogicalResult convertLogSumExp(NodeConverter &n) {
   if (n.failed())
     return failure();
   x = n.widen(x);
-  n.areInResultType({"keepdim"});
+  n.markTypeOnly({"keepdim"});
   Value sums = buildLogSumExp(n, x, n.reducedDims(x));
   return n.failed() ? failure() : n.set(n.reshape(sums, n.getResultType().getShape()));
 }

@@ -11,7 +11,7 @@ LogicalResult convertLayerNorm(NodeConverter &n) {
   Value x = n.tensor("input");
   SmallVector<int64_t> normalized = n.integers("normalized_shape");
   double epsilon = n.number("eps", 1e-5);
-  n.haveNoEffect({"cudnn_enable"});
+  n.markWithoutEffect({"cudnn_enable"});
   if (n.failed())
     return failure();
   Value y = buildLayerNorm(n, x, normalized.size(), epsilon);
@@ -37,7 +37,7 @@ LogicalResult convertRmsNorm(NodeConverter &n) {
 template <typename Op> LogicalResult convertSoftmax(NodeConverter &n) {
   Value x = n.tensor("self");
   int64_t dim = n.integer("dim");
-  n.areInResultType({"half_to_float"});
+  n.markTypeOnly({"half_to_float"});
   if (n.failed())
     return failure();
   x = n.convert(x, n.getResultType().getElementType());

@@ -40,7 +40,7 @@ template <unsigned kSpace> SpaceWindows readWindows(NodeConverter &n) {
   windows.low = spreadOver(n.integers("padding"), zeros);
   windows.dilation = spreadOver(n.integers("dilation"), ones);
   windows.out = getResultSpace<kSpace>(n);
-  n.areInResultType({"ceil_mode"});
+  n.markTypeOnly({"ceil_mode"});
   return windows;
 }
 
@@ -99,7 +99,7 @@ bool isTiled(Value x, ArrayRef<int64_t> out) {
 template <unsigned kSpace> LogicalResult convertAdaptiveAverage(NodeConverter &n) {
   Value x = addLeadingDims(n, n.tensor("self"), kSpace);
   SmallVector<int64_t> out = getResultSpace<kSpace>(n);
-  n.areInResultType({"output_size"});
+  n.markTypeOnly({"output_size"});
   if (n.failed())
     return failure();
   if (isTiled(x, out))
@@ -113,7 +113,7 @@ template <unsigned kSpace> LogicalResult convertAdaptiveAverage(NodeConverter &n
 template <unsigned kSpace> LogicalResult convertAdaptiveMax(NodeConverter &n) {
   Value x = addLeadingDims(n, n.tensor("self"), kSpace);
   SmallVector<int64_t> out = getResultSpace<kSpace>(n);
-  n.areInResultType({"output_size"});
+  n.markTypeOnly({"output_size"});
   if (n.failed())
     return failure();
   if (!isTiled(x, out))

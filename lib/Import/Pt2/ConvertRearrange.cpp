@@ -115,7 +115,7 @@ LogicalResult convertChannelShuffle(NodeConverter &n) {
 
 /// Builds the identity matrix.
 LogicalResult convertEye(NodeConverter &n) {
-  n.areInResultType({"n", "m"});
+  n.markTypeOnly({"n", "m"});
   RankedTensorType type = n.getResultType();
   if (n.failed())
     return failure();
@@ -130,7 +130,7 @@ LogicalResult convertEye(NodeConverter &n) {
 /// Builds linspace. As in PyTorch, computes the first half from `start` and the second half from
 /// `end`, so that both ends are exact.
 LogicalResult convertLinspace(NodeConverter &n) {
-  n.areInResultType({"steps"});
+  n.markTypeOnly({"steps"});
   double start = n.scalar("start").value, end = n.scalar("end").value;
   RankedTensorType type = n.getResultType();
   if (n.failed())

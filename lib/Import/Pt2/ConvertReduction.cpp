@@ -34,7 +34,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtreme(NodeConverter &n
 /// Converts max.dim and min.dim, which return values and indices.
 template <ps::ReductionKind kKind> LogicalResult convertExtremeAndIndex(NodeConverter &n) {
   Value x = n.tensor("self");
-  n.areInResultType({"keepdim"});
+  n.markTypeOnly({"keepdim"});
   if (n.failed())
     return failure();
   if (getRank(x) == 0)
@@ -53,7 +53,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeAndIndex(NodeConv
 /// Converts argmax and argmin. Without a dim, uses the flattened tensor.
 template <ps::ReductionKind kKind> LogicalResult convertExtremeIndex(NodeConverter &n) {
   Value x = n.tensor("self");
-  n.areInResultType({"keepdim"});
+  n.markTypeOnly({"keepdim"});
   if (n.failed())
     return failure();
   if (!n.has("dim") || getRank(x) == 0)
@@ -64,7 +64,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeIndex(NodeConvert
 
 LogicalResult convertProduct(NodeConverter &n) {
   Value x = n.tensor("self");
-  n.areInResultType({"keepdim"});
+  n.markTypeOnly({"keepdim"});
   if (n.failed())
     return failure();
   RankedTensorType type = n.getResultType();

@@ -24,14 +24,14 @@ LogicalResult setSorted(NodeConverter &n, const Sorted &sorted) {
 LogicalResult convertSort(NodeConverter &n) {
   Value x = n.tensor("self");
   std::optional<int64_t> dim = findSortedDim(n, x);
-  n.haveNoEffect({"stable"}); // the sort is always stable
+  n.markWithoutEffect({"stable"}); // the sort is always stable
   return dim ? setSorted(n, buildSort(n, x, *dim, n.boolean("descending", false))) : failure();
 }
 
 LogicalResult convertArgsort(NodeConverter &n) {
   Value x = n.tensor("self");
   std::optional<int64_t> dim = findSortedDim(n, x);
-  n.haveNoEffect({"stable"});
+  n.markWithoutEffect({"stable"});
   return dim ? n.set(buildSort(n, x, *dim, n.boolean("descending", false)).indices) : failure();
 }
 
@@ -39,14 +39,14 @@ LogicalResult convertTopK(NodeConverter &n) {
   Value x = n.tensor("self");
   std::optional<int64_t> dim = findSortedDim(n, x);
   int64_t count = n.integer("k");
-  n.haveNoEffect({"sorted"}); // the elements are always in order
+  n.markWithoutEffect({"sorted"}); // the elements are always in order
   return dim ? setSorted(n, buildTopK(n, x, *dim, count, n.boolean("largest", true))) : failure();
 }
 
 /// Takes the elements at index `position` along the sorted dim. The results have the shapes of the
 /// export.
 LogicalResult setPosition(NodeConverter &n, const Sorted &sorted, int64_t dim, int64_t position) {
-  n.areInResultType({"keepdim"});
+  n.markTypeOnly({"keepdim"});
   auto take = [&](unsigned result, Value value) {
     if (getRank(value) > 0)
       value = n.slice(value, dim, position, position + 1);

@@ -37,7 +37,7 @@ LogicalResult convertLog1p(NodeConverter &n) {
 }
 
 LogicalResult convertCopy(NodeConverter &n) {
-  n.areInResultType({"other"});
+  n.markTypeOnly({"other"});
   Value x = getOperand(n);
   return n.failed() ? failure() : n.set(x);
 }
@@ -68,7 +68,7 @@ LogicalResult convertGelu(NodeConverter &n) {
 /// Converts aten.copy_(self, src). The result is `src`, converted and broadcast to the type of
 /// `self`.
 LogicalResult convertCopyFrom(NodeConverter &n) {
-  n.areInResultType({"self"});
+  n.markTypeOnly({"self"});
   RankedTensorType type = n.getResultType();
   Value source = n.tensor("src");
   if (n.failed())
