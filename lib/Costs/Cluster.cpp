@@ -219,8 +219,8 @@ private:
       bool ascends = flops && *flops > (points.empty() ? 0 : points.back().flops);
       if (!ascends || !share || *share <= 0 || *share > 1)
         return fail(where, "has the entry " + pair.describe() +
-                               "; expected [FLOPS, SHARE] with ascending flops and a share from 0 "
-                               "to 1, such as [1e11, 0.62]");
+                               "; expected [FLOPS, SHARE] with positive, ascending flops and a "
+                               "share above 0 and at most 1, such as [1e11, 0.62]");
       points.push_back({*flops, *share});
     }
     return points.empty()

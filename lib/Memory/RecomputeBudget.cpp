@@ -320,8 +320,8 @@ private:
       error << " of pipeline coordinate " << least.coordinate;
     error << " needs at least " << least.arenaBytes << " bytes ("
           << sharding::formatBytes(least.arenaBytes)
-          << ") even if everything except communication is recomputed (full+communication may need "
-             "less); the largest buffers in "
+          << ") even if everything except communication is recomputed (--recompute "
+             "full+communication may need less); the largest buffers in "
           << least.instant << " are";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
       error << (i ? ", " : " ") << holder.kind << " " << holder.name << " ("

@@ -244,8 +244,8 @@ private:
     for (auto &[number, function] : functions)
       if (Operation *at = next[function])
         return at->emitOpError("(partitioned_c10) deadlock: ")
-               << describe(number) << " waits here forever: the values or reductions that it "
-               << "needs from other stages depend on one of its later ops";
+               << describe(number) << " waits here forever: this op depends on stage functions "
+               << "that wait for each other in a cycle";
     return success();
   }
 

@@ -1,10 +1,10 @@
 // Finds where a model's layers are cut into the stages of a pipeline.
 //
 // A round is a range of consecutive layers that contains one chunk of every rank. The ranks take
-// their layers of a round in the order 0, 1, ..., at least one layer each. They take layers from
-// the front of the range or, in every second round of a V, from its back. Example with a loop of 2
-// ranks and 2 chunks: stages 0 and 1 form round 0, stages 2 and 3 form round 1. Rank 0 takes stages
-// 0 and 2.
+// their layers of a round in the order 0, 1, ..., at least one layer each. The ranks take layers
+// from the front of the range. With placement V (Placement.h), they take layers from the back of
+// the range in every second round. Example with placement Loop, 2 ranks and 2 chunks: stages 0 and
+// 1 form round 0, stages 2 and 3 form round 1. Rank 0 takes stages 0 and 2.
 //
 // For given bounds of the rounds, the search visits the ranks in order. A state of the search after
 // rank r consists of the number of layers that ranks 0 to r have taken of each round. The load of
@@ -66,7 +66,7 @@ struct CutRules {
 //===----------------------------------------------------------------------===//
 
 /// A range of layers that contains one chunk of every rank. Ranks 0, 1, ... take their layers from
-/// its front or, if `backward`, from its back.
+/// the front of the range or, if `backward`, from the back.
 struct Round {
   int64_t begin = 0, end = 0; ///< range of layers
   int64_t firstStage = 0;
@@ -118,9 +118,11 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
   int64_t ahead = 0;
   for (int64_t rank = 1; rank < round.ranks; ++rank) {
     int64_t fewest = toGo[rank - 1][ahead];
+    // The first match respects the load limit of `toGo`. Earlier cuts give this rank a smaller
+    // load, and `toGo` also limits the loads of later ranks.
     while (addBytes(rules.getBytes(round.getStage(rank), round.getCut(rank + ahead)),
                     toGo[rank][ahead]) != fewest)
-      ++ahead; // earlier cuts give smaller loads, so the first match respects the load
+      ++ahead;
     cuts.push_back(round.getCut(rank + ahead));
   }
   return cuts;
@@ -175,8 +177,8 @@ public:
 
   uint64_t getNumCells() const { return cells; }
 
-  /// Returns lower bounds of the cuts of all partitions with these bounds, or with
-  /// lexicographically later bounds.
+  /// Returns a list that is lexicographically at most the cuts of every partition with these bounds
+  /// of the rounds. This also holds for every partition with lexicographically later bounds.
   SmallVector<int64_t> getFirstCuts() const {
     SmallVector<int64_t> cuts;
     for (int64_t stage = 1; stage < problem.placement.getNumStages(); ++stage)
@@ -259,8 +261,8 @@ private:
     return ranges[i][count].least + cell / strides[i] % sizes[i];
   }
 
-  /// Returns the bytes of the cuts between rounds. In a V, a cut between rounds has 0 bytes if both
-  /// of its stages are on the same rank.
+  /// Returns the bytes of the cuts between rounds. With placement V, a cut between rounds has 0
+  /// bytes if both of its stages are on the same rank.
   int64_t getBoundBytes() const {
     int64_t bytes = 0;
     for (size_t i = 1; i < rounds.size(); ++i)
@@ -268,8 +270,8 @@ private:
     return bytes;
   }
 
-  /// Returns lower bounds of the cuts of all partitions with the fewest bytes. Considers each round
-  /// separately.
+  /// Returns a list that is lexicographically at most the cuts of every partition whose rounds all
+  /// have the fewest bytes (`findBytesToGo`). Considers each round separately.
   SmallVector<int64_t> getEarliestCuts() const {
     SmallVector<int64_t> cuts;
     for (Round round : rounds) {
@@ -447,7 +449,7 @@ std::string count(int64_t number, StringRef noun) {
 
 std::string describeStages(const Placement &placement) {
   int64_t stages = SaturatingMultiply<uint64_t>(placement.ranks, placement.chunks) & kImpossible;
-  return count(stages, "stage") + " (" + count(placement.ranks, "rank") + " x " +
+  return count(stages, "stage") + " (" + count(placement.ranks, "pipeline coordinate") + " x " +
          count(placement.chunks, "chunk") + ")";
 }
 
@@ -469,7 +471,8 @@ public:
     return createStringError(
         "the search for the best partition of " + count(layers, "layer") + " into " +
         describeStages(problem.placement) +
-        " is too large; use at most 2 chunks per rank, or name the modules to cut at");
+        " is too large; use at most 2 chunks per pipeline coordinate (--num-chunks), or name the "
+        "modules to cut at (--split-method NAME,...)");
   }
 
 private:
@@ -647,9 +650,11 @@ private:
 
 Error checkPlacement(const Placement &placement, int64_t layers) {
   if (placement.ranks < 1)
-    return createStringError("a pipeline of " + Twine(placement.ranks) + " ranks; use at least 1");
+    return createStringError("a pipeline of " + Twine(placement.ranks) +
+                             " coordinates; use at least 1");
   if (placement.chunks < 1)
-    return createStringError(Twine(placement.chunks) + " chunks per rank; use at least 1");
+    return createStringError(Twine(placement.chunks) +
+                             " chunks per pipeline coordinate; use at least 1");
   if (layers < 1)
     return createStringError("a model without layers has no stages");
   if (placement.ranks > layers / placement.chunks)

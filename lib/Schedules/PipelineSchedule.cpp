@@ -232,11 +232,11 @@ constexpr Schedule kSchedules[] = {
     {"1f1b", "alternating forwards and backwards", PlacementKind::Loop, 1, 1, make1F1B},
     {"1f1b-eager", "1f1b with twice as many warm-up forwards, which hides messages",
      PlacementKind::Loop, 1, 1, makeEager1F1B},
-    {"interleaved", "1f1b with several chunks of the model per rank", PlacementKind::Loop, 2,
-     kAnyChunks, makeInterleaved},
+    {"interleaved", "1f1b with several chunks of the model per pipeline coordinate",
+     PlacementKind::Loop, 2, kAnyChunks, makeInterleaved},
     {"zb-h1", "1f1b with weight gradients in the bubbles", PlacementKind::Loop, 1, 1,
      makeZeroBubbleH1},
-    {"zb-v", "two chunks per rank in V order, with weight gradients in the bubbles",
+    {"zb-v", "two chunks per pipeline coordinate in V order, with weight gradients in the bubbles",
      PlacementKind::V, 2, 2, makeZeroBubbleV},
 };
 
@@ -264,15 +264,15 @@ Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSi
   if (schedule == getSchedules().end())
     return fail("unknown schedule '" + name + "'" + describeNearest(name.str(), names));
   if (size.ranks < 1 || size.microBatches < 1)
-    return fail("a pipeline needs at least 1 rank and 1 micro-batch, got " + Twine(size.ranks) +
-                " and " + Twine(size.microBatches));
+    return fail("a pipeline needs at least 1 coordinate and 1 micro-batch, got " +
+                Twine(size.ranks) + " and " + Twine(size.microBatches));
   if (size.chunks < schedule->leastChunks || size.chunks > schedule->mostChunks)
     return fail("the schedule '" + name + "' needs " + Twine(schedule->leastChunks) +
                 (schedule->mostChunks > schedule->leastChunks
                      ? " to " + std::to_string(schedule->mostChunks)
                      : "") +
-                (schedule->leastChunks == 1 ? " chunk" : " chunks") + " per rank, got " +
-                Twine(size.chunks));
+                (schedule->leastChunks == 1 ? " chunk" : " chunks") +
+                " per pipeline coordinate, got " + Twine(size.chunks));
   PipelineSchedule table = schedule->make(size);
   table.name = name.str();
   table.placement = {schedule->placement, size.ranks, size.chunks};
@@ -320,7 +320,8 @@ public:
 
 private:
   Error failAt(const Twine &message) const {
-    return fail("schedule '" + table.name + "', rank " + Twine(rank) + ": " + message);
+    return fail("schedule '" + table.name + "', pipeline coordinate " + Twine(rank) + ": " +
+                message);
   }
 
   Error add(const Task &task) {
@@ -387,7 +388,7 @@ private:
 Error checkPipelineSchedule(const PipelineSchedule &table) {
   if (int64_t(table.rows.size()) != table.placement.ranks)
     return fail("schedule '" + table.name + "' has " + Twine(table.rows.size()) + " rows for " +
-                Twine(table.placement.ranks) + " ranks");
+                Twine(table.placement.ranks) + " pipeline coordinates");
   for (int64_t rank = 0; rank < table.placement.ranks; ++rank)
     if (Error error = RowChecker(table, rank).check())
       return error;
@@ -449,10 +450,11 @@ Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) 
     return fail("schedule '" + name + "': \"chunks\" is not a whole number");
   std::optional<JsonValue> rows = root.get("rows");
   if (!rows || !rows->isArray())
-    return fail("schedule '" + name + "' lacks \"rows\", a list of tasks for each rank");
+    return fail("schedule '" + name +
+                "' lacks \"rows\", a list of tasks for each pipeline coordinate");
   for (auto [rank, row] : enumerate(rows->getElements())) {
     Expected<std::vector<Task>> tasks =
-        readRow(row, "schedule '" + name + "', rank " + Twine(rank));
+        readRow(row, "schedule '" + name + "', pipeline coordinate " + Twine(rank));
     if (!tasks)
       return tasks.takeError();
     for (const Task &task : *tasks)
@@ -465,9 +467,10 @@ Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) 
   constexpr int64_t kMost = 1 << 20;
   if (table.rows.empty() || table.placement.chunks < 1 || table.placement.chunks > kMost ||
       table.microBatches > kMost)
-    return fail("schedule '" + name + "' has " + Twine(table.rows.size()) + " ranks, " +
-                Twine(table.placement.chunks) + " chunks and " + Twine(table.microBatches) +
-                " micro-batches; expected 1 to " + Twine(kMost) + " of each");
+    return fail("schedule '" + name + "' has " + Twine(table.rows.size()) +
+                " pipeline coordinates, " + Twine(table.placement.chunks) + " chunks and " +
+                Twine(table.microBatches) + " micro-batches; expected 1 to " + Twine(kMost) +
+                " of each");
   if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   return table;
@@ -507,11 +510,11 @@ Expected<PlacementKind> findPlacement(StringRef schedule) {
   return makePipelineSchedule(schedule, {1, 1, 1}).takeError(); // names the nearest schedules
 }
 
-/// Returns "2 ranks x 3 chunks (loop), 8 micro-batches".
+/// Returns "2 pipeline coordinates x 3 chunks (loop), 8 micro-batches".
 static std::string describeSize(const Placement &placement, int64_t microBatches) {
-  return (Twine(placement.ranks) + " ranks x " + Twine(placement.chunks) + " chunks (" +
-          (placement.kind == PlacementKind::V ? "v" : "loop") + "), " + Twine(microBatches) +
-          " micro-batches")
+  return (Twine(placement.ranks) + " pipeline coordinates x " + Twine(placement.chunks) +
+          " chunks (" + (placement.kind == PlacementKind::V ? "v" : "loop") + "), " +
+          Twine(microBatches) + " micro-batches")
       .str();
 }
 

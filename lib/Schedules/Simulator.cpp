@@ -117,10 +117,12 @@ private:
       const Task &task = table.rows[rank][spans.size()];
       int64_t stage = table.placement.getStage(rank, task.chunk);
       int64_t from = getNeed(stage, task).second;
-      text += "\n  rank " + std::to_string(rank) + " at task " + std::to_string(spans.size()) +
-              ", " + describeTask(task) + " of stage " + std::to_string(stage) + ", waits for " +
+      text += "\n  pipeline coordinate " + std::to_string(rank) + " at task " +
+              std::to_string(spans.size()) + ", " + describeTask(task) + " of stage " +
+              std::to_string(stage) + ", waits for " +
               (task.work == Work::Forward ? "the forward" : "the backward") + " of stage " +
-              std::to_string(from) + " on rank " + std::to_string(table.placement.getRank(from));
+              std::to_string(from) + " on coordinate " +
+              std::to_string(table.placement.getRank(from));
     }
     return createStringError(inconvertibleErrorCode(), text);
   }

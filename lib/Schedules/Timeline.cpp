@@ -96,7 +96,7 @@ private:
     text(kLeft, 20, "title", options.title);
     std::string unit = options.unit.empty() ? "" : " " + options.unit;
     text(kLeft, 38, "",
-         formatv("{0:f2}{1} in total, {2:f1} % of the ranks' time is idle", replay.makespan, unit,
+         formatv("{0:f2}{1} in total, {2:f1} % idle (pipeline bubble)", replay.makespan, unit,
                  100 * replay.bubble)
              .str());
     double x = kLeft + 330;
@@ -110,7 +110,7 @@ private:
   }
 
   void drawRow(double y, int64_t rank, ArrayRef<Span> row) {
-    text(kLeft - 8, y + kBox * 0.7, "end", "rank " + Twine(rank));
+    text(kLeft - 8, y + kBox * 0.7, "end", "pp " + Twine(rank));
     os << formatv(
         "<rect class=\"rail\" x=\"{0:f1}\" y=\"{1:f1}\" width=\"{2:f1}\" height=\"{3:f0}\"/>\n",
         getX(0), y, replay.makespan * scale, kBox);

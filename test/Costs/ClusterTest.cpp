@@ -57,9 +57,10 @@ TEST(Cluster, ErrorsNameTheKeyAndTheValue) {
             "tier \"box\" inside it");
   EXPECT_EQ(getError(change("\"ranks\": 4, ", "")),
             "c.json: tiers[0] lacks the key \"ranks\", which only the last tier may omit");
-  EXPECT_EQ(getError(change("[1e8, 0.9]", "[1e5, 0.9]")),
-            "c.json: device.matmul.f32.efficiency has the entry a list; expected [FLOPS, SHARE] "
-            "with ascending flops and a share from 0 to 1, such as [1e11, 0.62]");
+  EXPECT_EQ(
+      getError(change("[1e8, 0.9]", "[1e5, 0.9]")),
+      "c.json: device.matmul.f32.efficiency has the entry a list; expected [FLOPS, SHARE] "
+      "with positive, ascending flops and a share above 0 and at most 1, such as [1e11, 0.62]");
   EXPECT_EQ(
       getError(change("\"cpu:native\"", "\"tpu:v5\"")),
       "c.json: device.target is \"tpu:v5\"; expected cpu[:NAME] or cuda:sm_NN, as in --target");

@@ -11,7 +11,7 @@ func.func @causal(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor
   return %o : tensor<2x4x8x16xf32>
 }
 
-// An added mask for key <= query and key > query - 3 is a causal window of 3.
+// An additive mask for key <= query and key > query - 3 is a causal window of 3.
 // CHECK-LABEL: func.func @window
 // CHECK: ps.attention %arg0, %arg1, %arg2 causal window 3 scale 1.000000e+00 {ps.attention_form = "causal, window 3"}
 func.func @window(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
@@ -61,9 +61,10 @@ func.func @bools_multiplied(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, 
 }
 
 // With a finite mask value, a query whose keys are all padding gives these keys equal weights. Such
-// a mask stays an added mask, narrowed to one row for all queries. A mask of -inf becomes padding.
+// a mask stays an additive mask, narrowed to one row for all queries. A mask of -inf becomes
+// padding.
 // CHECK-LABEL: func.func @finite_padding
-// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added padding"} : ({{.*}}, tensor<2x1x1x8xf32>)
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "additive padding"} : ({{.*}}, tensor<2x1x1x8xf32>)
 // CHECK: ps.attention %arg0, %arg1, %arg2 padding %arg3 scale 1.000000e+00 {ps.attention_form = "padding"}
 func.func @finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
   %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
@@ -102,8 +103,8 @@ func.func @from_outside(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: 
 // CHECK-NOT: 2x1x8x8
 // CHECK: %[[HIDDEN:.*]] = ps.convert {{.*}} : tensor<2x1x1x8xf32> -> tensor<2x1x1x8xi1>
 // CHECK: %[[ROW:.*]] = ps.select %[[HIDDEN]]
-// CHECK: ps.attention %arg0, %arg1, %arg2 mask %[[ROW]] scale 1.000000e+00 {ps.attention_form = "added padding"}
-// CHECK: ps.attention %arg1, %arg0, %arg2 mask %[[ROW]] scale 1.000000e+00 {ps.attention_form = "added padding"}
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %[[ROW]] scale 1.000000e+00 {ps.attention_form = "additive padding"}
+// CHECK: ps.attention %arg1, %arg0, %arg2 mask %[[ROW]] scale 1.000000e+00 {ps.attention_form = "additive padding"}
 func.func @inverted_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi64>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
   %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi64> -> tensor<2x1x8x8xi64>
   %f = ps.convert %p : tensor<2x1x8x8xi64> -> tensor<2x1x8x8xf32>
@@ -119,7 +120,7 @@ func.func @inverted_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, 
 
 // Twin: causal and padding combined give every query its own mask row, so nothing is narrowed.
 // CHECK-LABEL: func.func @causal_and_finite_padding
-// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"} : ({{.*}}, tensor<2x1x8x8xf32>)
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "additive mask"} : ({{.*}}, tensor<2x1x8x8xf32>)
 func.func @causal_and_finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>, %real: tensor<2x8xi1>) -> tensor<2x4x8x16xf32> {
   %p = ps.broadcast %real dims [0, 3] : tensor<2x8xi1> -> tensor<2x1x8x8xi1>
   %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
@@ -138,7 +139,7 @@ func.func @causal_and_finite_padding(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x
 // The second attention adds a distance, which weights keys and is not a mask.
 // CHECK-LABEL: func.func @computed_scores
 // CHECK: ps.attention %arg0, %arg1, %arg2 causal scale 1.000000e+00 {ps.attention_form = "causal"}
-// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "added mask"}
+// CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 1.000000e+00 {ps.attention_form = "additive mask"}
 func.func @computed_scores(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x8x16xf32>, %v: tensor<2x4x8x16xf32>) -> (tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>) {
   %i = ps.iota dim 2 : tensor<2x1x8x8xi64>
   %j = ps.iota dim 3 : tensor<2x1x8x8xi64>

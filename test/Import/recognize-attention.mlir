@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -ps-recognize-attention -canonicalize | FileCheck %s
 
-// The attention op takes the scale, the added mask and the dropout.
+// The attention op takes the scale, the additive mask and the dropout.
 // CHECK-LABEL: func.func @written_out
 // CHECK-NOT: ps.softmax
 // CHECK: ps.attention %arg0, %arg1, %arg2 mask %{{.*}} scale 5.000000e-01 {dropout = 1.000000e-01 : f64, ps.key = 7 : i64}

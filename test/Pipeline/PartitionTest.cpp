@@ -239,9 +239,11 @@ TEST(Partition, ReportsATooLargeSearch) {
   Numbers weights = makeRandom(96, 1 << 20), bytes(95, 1);
   PartitionProblem problem{weights, bytes, {PlacementKind::Loop, 4, 3}};
   problem.mostStates = 100000;
-  EXPECT_EQ(getError(findPartition(problem)),
-            "the search for the best partition of 96 layers into 12 stages (4 ranks x 3 chunks) is "
-            "too large; use at most 2 chunks per rank, or name the modules to cut at");
+  EXPECT_EQ(
+      getError(findPartition(problem)),
+      "the search for the best partition of 96 layers into 12 stages (4 pipeline coordinates x 3 "
+      "chunks) is too large; use at most 2 chunks per pipeline coordinate (--num-chunks), or "
+      "name the modules to cut at (--split-method NAME,...)");
   problem.placement.chunks = 2;
   EXPECT_EQ(getError(findPartition(problem)), "no error");
 }
@@ -259,15 +261,17 @@ std::string getPartitionError(const Numbers &weights, const Numbers &bytes, int6
 
 TEST(Partition, ChecksCounts) {
   Numbers six(6, 1), five(5, 1);
-  EXPECT_EQ(getPartitionError(six, five, 4, 2),
-            "8 stages (4 ranks x 2 chunks) of a model with 6 layers; use at most 6 stages");
-  EXPECT_EQ(getPartitionError({1}, {}, 2, 1),
-            "2 stages (2 ranks x 1 chunk) of a model with 1 layer; use at most 1 stage");
+  EXPECT_EQ(getPartitionError(six, five, 4, 2), "8 stages (4 pipeline coordinates x 2 chunks) of a "
+                                                "model with 6 layers; use at most 6 stages");
+  EXPECT_EQ(
+      getPartitionError({1}, {}, 2, 1),
+      "2 stages (2 pipeline coordinates x 1 chunk) of a model with 1 layer; use at most 1 stage");
   EXPECT_EQ(getPartitionError(six, five, int64_t(1) << 62, 4),
-            "9223372036854775807 stages (4611686018427387904 ranks x 4 chunks) of a model with 6 "
-            "layers; use at most 6 stages");
-  EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 ranks; use at least 1");
-  EXPECT_EQ(getPartitionError(six, five, 2, -1), "-1 chunks per rank; use at least 1");
+            "9223372036854775807 stages (4611686018427387904 pipeline coordinates x 4 chunks) of a "
+            "model with 6 layers; use at most 6 stages");
+  EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 coordinates; use at least 1");
+  EXPECT_EQ(getPartitionError(six, five, 2, -1),
+            "-1 chunks per pipeline coordinate; use at least 1");
   EXPECT_EQ(getPartitionError({}, {}, 1, 1), "a model without layers has no stages");
   EXPECT_EQ(getPartitionError(six, six, 2, 1),
             "got 6 byte counts of layer boundaries for 6 layers; expected 5");
@@ -347,7 +351,8 @@ TEST(CutsAtNames, LayersOfAModuleMustBeContiguous) {
 
 TEST(CutsAtNames, NeedsOneNameLessThanStages) {
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 2, 2})),
-            "4 stages (2 ranks x 2 chunks) need 3 modules to cut at, got 1");
+            "4 stages (2 pipeline coordinates x 2 chunks) need 3 modules to cut at, got 1");
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 4, 2})),
-            "8 stages (4 ranks x 2 chunks) of a model with 7 layers; use at most 7 stages");
+            "8 stages (4 pipeline coordinates x 2 chunks) of a model with 7 layers; use at most 7 "
+            "stages");
 }

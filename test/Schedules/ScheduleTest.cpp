@@ -100,13 +100,14 @@ TEST(Schedules, RejectUnsupportedSizes) {
   auto getError = [](llvm::StringRef name, ScheduleSize size) {
     return llvm::toString(makePipelineSchedule(name, size).takeError());
   };
-  EXPECT_EQ(getError("1f1b", {4, 2, 8}), "the schedule '1f1b' needs 1 chunk per rank, got 2");
+  EXPECT_EQ(getError("1f1b", {4, 2, 8}),
+            "the schedule '1f1b' needs 1 chunk per pipeline coordinate, got 2");
   EXPECT_EQ(getError("interleaved", {4, 1, 8}),
-            "the schedule 'interleaved' needs 2 to 1024 chunks per rank, got 1");
+            "the schedule 'interleaved' needs 2 to 1024 chunks per pipeline coordinate, got 1");
   EXPECT_EQ(getError("gpip", {4, 1, 8}).substr(0, 55),
             "unknown schedule 'gpip'; the nearest names are 'gpipe',");
   EXPECT_EQ(getError("gpipe", {4, 1, 0}),
-            "a pipeline needs at least 1 rank and 1 micro-batch, got 4 and 0");
+            "a pipeline needs at least 1 coordinate and 1 micro-batch, got 4 and 0");
 }
 
 //===----------------------------------------------------------------------===//
@@ -142,42 +143,46 @@ TEST(Tables, ErrorsAreReported) {
   };
   EXPECT_EQ(getError(R"(["F0", "B0"])"), "");
   EXPECT_EQ(getError(R"(["F0", "F1", "B0"])"),
-            "schedule 't', rank 0: has 2 forwards, 1 backwards and "
+            "schedule 't', pipeline coordinate 0: has 2 forwards, 1 backwards and "
             "1 weight gradients of chunk 0; expected 2 of each");
-  EXPECT_EQ(getError(R"(["F0", "B0", "F0"])"), "schedule 't', rank 0: F0 occurs twice");
-  EXPECT_EQ(getError(R"(["F0", "I0", "W0", "W0"])"), "schedule 't', rank 0: W0 occurs twice");
+  EXPECT_EQ(getError(R"(["F0", "B0", "F0"])"),
+            "schedule 't', pipeline coordinate 0: F0 occurs twice");
+  EXPECT_EQ(getError(R"(["F0", "I0", "W0", "W0"])"),
+            "schedule 't', pipeline coordinate 0: W0 occurs twice");
   EXPECT_EQ(getError(R"(["F0", "B0", "B1"], ["F0", "F1", "B0", "B1"])"),
-            "schedule 't', rank 0: B1 exists, but its forward, F1, is missing");
+            "schedule 't', pipeline coordinate 0: B1 exists, but its forward, F1, is missing");
   EXPECT_EQ(getError(R"(["F0", "F1", "F2", "B0", "B2"])"),
-            "schedule 't', rank 0: B1 is missing, but B2 exists");
-  EXPECT_EQ(getError(R"(["B0", "F0"])"), "schedule 't', rank 0: B0 precedes its forward");
+            "schedule 't', pipeline coordinate 0: B1 is missing, but B2 exists");
+  EXPECT_EQ(getError(R"(["B0", "F0"])"),
+            "schedule 't', pipeline coordinate 0: B0 precedes its forward");
   EXPECT_EQ(getError(R"(["F0", "W0", "I0"])"),
-            "schedule 't', rank 0: W0 precedes the gradient of its inputs");
+            "schedule 't', pipeline coordinate 0: W0 precedes the gradient of its inputs");
   EXPECT_EQ(getError(R"(["F0", "F1", "B1", "B0"])"),
-            "schedule 't', rank 0: B1 precedes the same task of micro-batch 0; gradients are added "
-            "in the order of the micro-batches");
-  EXPECT_EQ(
-      getError(R"(["F1", "F0", "B0", "B1"])"),
-      "schedule 't', rank 0: F1 precedes the same task of micro-batch 0; running statistics are "
-      "updated in the order of the micro-batches");
+            "schedule 't', pipeline coordinate 0: B1 precedes the same task of micro-batch 0; "
+            "gradients are added in the order of the micro-batches");
+  EXPECT_EQ(getError(R"(["F1", "F0", "B0", "B1"])"),
+            "schedule 't', pipeline coordinate 0: F1 precedes the same task of micro-batch 0; "
+            "running statistics are updated in the order of the micro-batches");
   EXPECT_EQ(getError(R"(["F0", "B0.1"])"),
-            "schedule 't', rank 0: B0.1 names chunk 1; the number of chunks is 1");
-  EXPECT_EQ(getError(R"(["F0", "B7"])"),
-            "schedule 't', rank 0: B7 names micro-batch 7; the number of micro-batches is 1");
+            "schedule 't', pipeline coordinate 0: B0.1 names chunk 1; the number of chunks is 1");
+  EXPECT_EQ(getError(R"(["F0", "B7"])"), "schedule 't', pipeline coordinate 0: B7 names "
+                                         "micro-batch 7; the number of micro-batches is 1");
   EXPECT_EQ(getError(R"(["F0", "X0"])"),
-            "schedule 't', rank 0 has \"X0\"; expected F, B, I or W, a "
+            "schedule 't', pipeline coordinate 0 has \"X0\"; expected F, B, I or W, a "
             "micro-batch, and an optional .CHUNK: \"F0\", \"W3.1\"");
 }
 
 /// Rank 0 runs the backward of micro-batch 0 before it sends micro-batch 1. Rank 1 waits for
 /// micro-batch 1 before it runs that backward.
-TEST(Tables, DeadlocksNameTheRanks) {
+TEST(Tables, DeadlocksNameTheCoordinates) {
   PipelineSchedule table = llvm::cantFail(readPipelineSchedule(
       R"({"rows": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]]})", "knot"));
   auto result = replay(table, makeTimes(table.placement, {}));
   ASSERT_FALSE(bool(result));
   EXPECT_EQ(llvm::toString(result.takeError()),
             "the schedule 'knot' deadlocks:\n"
-            "  rank 0 at task 1, B0 of stage 0, waits for the backward of stage 1 on rank 1\n"
-            "  rank 1 at task 1, F1 of stage 1, waits for the forward of stage 0 on rank 0");
+            "  pipeline coordinate 0 at task 1, B0 of stage 0, waits for the backward of stage 1 "
+            "on coordinate 1\n"
+            "  pipeline coordinate 1 at task 1, F1 of stage 1, waits for the forward of stage 0 on "
+            "coordinate 0");
 }

@@ -74,8 +74,8 @@ def test_queries_that_attend_to_no_key(tmp_path, kind, decompositions, mesh):
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name,attention,form", [
-    ("llama", "sdpa", "causal, padding"), ("llama", "eager", "added mask"),
-    ("gpt2", "sdpa", "causal, padding"), ("gpt2", "eager", "added mask"),
+    ("llama", "sdpa", "causal, padding"), ("llama", "eager", "additive mask"),
+    ("gpt2", "sdpa", "causal, padding"), ("gpt2", "eager", "additive mask"),
 ])  # fmt: skip
 def test_left_padding_in_transformers(tmp_path, name, attention, form, mesh):
     """Loss and gradients equal PyTorch's, although padding, whose queries attend to no key, has labels."""

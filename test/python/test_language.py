@@ -15,10 +15,10 @@ from conftest import tools_folder
 # The form of each attention of a model, in order. A mask that adds finite numbers is not converted to a bool mask: with it, a
 # query that attends to no key gives all keys the same weight. If such a mask is equal for all queries, it has one row.
 FORMS = {
-    "bert": ["added padding"] * 2,
-    "bart": ["added padding"] * 2 + ["causal", "added padding"] * 2,
+    "bert": ["additive padding"] * 2,
+    "bart": ["additive padding"] * 2 + ["causal", "additive padding"] * 2,
     "neox": ["causal, padding"] * 2,
-    "opt": ["added mask"] * 2,
+    "opt": ["additive mask"] * 2,
     "qwen": ["causal, padding", "causal, window 4, padding"],
 }
 

@@ -147,7 +147,7 @@ def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
     assert f"simulated {schedule}, 8 micro-batches" in said and "8 steps" in said
     root = xml.etree.ElementTree.parse(tmp_path / "step.svg").getroot()
     texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"rank 0", "7"} <= texts and any(text and "measured step" in text for text in texts)
+    assert {"pp 0", "7"} <= texts and any(text and "measured step" in text for text in texts)
     assert "the trace has steps 0 to 7" in oracle.run([*timeline, "--step", "8"], tmp_path, expect=2)
 
 

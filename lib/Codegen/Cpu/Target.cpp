@@ -25,9 +25,9 @@ using namespace parashard::codegen;
 static llvm::Error checkCpu(const llvm::Target &target, const llvm::Triple &triple, StringRef cpu) {
   std::unique_ptr<llvm::MCSubtargetInfo> all(target.createMCSubtargetInfo(triple, "", ""));
   if (!all || !all->isCPUStringValid(cpu))
-    return ps::createFlagError(
-        "target cpu:" + cpu,
-        ": unknown CPU; use native, x86-64-v3, x86-64-v4 or a name that clang's -mcpu accepts");
+    return ps::createFlagError("target cpu:" + cpu,
+                               ": unknown CPU; use native, x86-64-v3, x86-64-v4 or a name that "
+                               "`clang --print-supported-cpus` lists");
   std::unique_ptr<llvm::MCSubtargetInfo> chosen(target.createMCSubtargetInfo(triple, cpu, ""));
   if (triple.isX86() && !chosen->checkFeatures("+64bit"))
     return ps::createFlagError("target cpu:" + cpu,
@@ -111,8 +111,9 @@ llvm::Error CpuTarget::compileKernels(std::deque<Translated> &kernels) const {
   return errors;
 }
 
-/// Makes the objects of `kernels`, a module of one module per kernel. Lowers new kernels in place,
-/// and removes the others.
+/// Returns the object file of each kernel, in order. `kernels` contains one module per kernel. If
+/// the cache has the object of a kernel, takes this object and erases the kernel's module. Compiles
+/// the other kernels, whose modules are lowered in place, and adds their objects to the cache.
 FailureOr<std::vector<std::string>> CpuTarget::makeKernels(ModuleOp kernels) const {
   constexpr uint64_t kMostCacheBytes = 256 << 20;
   FileCache cache("kernels", kMostCacheBytes);

@@ -265,7 +265,8 @@ std::optional<Value> writePadding(ps::AttentionOp attention, const Form &form) {
 bool applyForm(ps::AttentionOp attention, const Form &form) {
   int64_t T = getShape(attention.getQuery())[2], S = getShape(attention.getKey())[2];
   int64_t diagonal = S - T;
-  bool boundedAbove = form.high<S - 1, boundedBelow = form.low> - (T - 1);
+  bool boundedAbove = form.high < S - 1;
+  bool boundedBelow = form.low > -(T - 1);
   if ((boundedAbove && form.high != diagonal) || (boundedBelow && form.high > diagonal) ||
       (boundedBelow && form.low > diagonal))
     return false;
@@ -327,7 +328,7 @@ std::string describeMask(Value mask, int64_t T) {
   if (getType(mask).getElementType().isInteger(1))
     return "mask";
   ArrayRef<int64_t> shape = getShape(mask);
-  return T > 1 && shape[kHead] == 1 && shape[kQuery] == 1 ? "added padding" : "added mask";
+  return T > 1 && shape[kHead] == 1 && shape[kQuery] == 1 ? "additive padding" : "additive mask";
 }
 
 std::string describeForm(ps::AttentionOp attention) {
