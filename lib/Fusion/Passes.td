@@ -53,7 +53,7 @@ def TransposeAttentionPass : Pass<"ps-transpose-attention", "::mlir::ModuleOp"> 
 }
 
 def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
-  let summary = "moves bias gradients to the phase of the weight-gradient matmuls";
+  let summary = "moves bias gradients that no fused kernel computes to the weight-gradient matmuls";
   let description = [{
     Runs before `ps-outline-segments`, for targets whose matmuls compute bias gradients
     (`ps-fuse{sums=true}`). By default, a bias gradient has the phase `backward_input`, because the
