@@ -77,8 +77,9 @@ static void addLayoutFlags(FlagTable &t, CompileOptions &c) {
                                         "of embedding tables)";
   t.add({.name = "mesh",
          .value = "AXIS=N,...",
-         .help = "device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=*: "
-                 "--ranks divided by the sizes of the other axes",
+         .help = "device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=*: --ranks "
+                 "divided by the other sizes. In a search, constraints on pp, dp and tp instead, "
+                 "such as pp=2,tp=<=8; omitted axes and * may have any size",
          .level = Planned,
          .inPlan = true},
         c.mesh);
@@ -191,7 +192,8 @@ static void addSpeedFlags(FlagTable &t, CompileOptions &c) {
   t.add({.name = "overlap",
          .value = "N",
          .help = "overlap tensor-parallel collectives with matmuls: auto (on GPUs, if overlap "
-                 "saves time), off, or N (start all collectives early, each in N chunks)",
+                 "saves time), off, or N (where possible, start collectives early, and split those "
+                 "next to a matmul into N chunks)",
          .level = Partitioned,
          .inPlan = true},
         c.overlap);

@@ -232,11 +232,11 @@ constexpr Schedule kSchedules[] = {
     {"1f1b", "alternating forwards and backwards", PlacementKind::Loop, 1, 1, make1F1B},
     {"1f1b-eager", "1f1b with twice as many warm-up forwards, which hides messages",
      PlacementKind::Loop, 1, 1, makeEager1F1B},
-    {"interleaved", "1f1b with several chunks of the model per pipeline coordinate",
-     PlacementKind::Loop, 2, kAnyChunks, makeInterleaved},
+    {"interleaved", "1f1b with several chunks of the model per coordinate", PlacementKind::Loop, 2,
+     kAnyChunks, makeInterleaved},
     {"zb-h1", "1f1b with weight gradients in the bubbles", PlacementKind::Loop, 1, 1,
      makeZeroBubbleH1},
-    {"zb-v", "two chunks per pipeline coordinate in V order, with weight gradients in the bubbles",
+    {"zb-v", "two chunks per coordinate in V order, with weight gradients in the bubbles",
      PlacementKind::V, 2, 2, makeZeroBubbleV},
 };
 
@@ -320,8 +320,7 @@ public:
 
 private:
   Error failAt(const Twine &message) const {
-    return fail("schedule '" + table.name + "', pipeline coordinate " + Twine(rank) + ": " +
-                message);
+    return fail("schedule '" + table.name + "', row " + Twine(rank) + ": " + message);
   }
 
   Error add(const Task &task) {
@@ -453,8 +452,7 @@ Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) 
     return fail("schedule '" + name +
                 "' lacks \"rows\", a list of tasks for each pipeline coordinate");
   for (auto [rank, row] : enumerate(rows->getElements())) {
-    Expected<std::vector<Task>> tasks =
-        readRow(row, "schedule '" + name + "', pipeline coordinate " + Twine(rank));
+    Expected<std::vector<Task>> tasks = readRow(row, "schedule '" + name + "', row " + Twine(rank));
     if (!tasks)
       return tasks.takeError();
     for (const Task &task : *tasks)
@@ -467,10 +465,10 @@ Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) 
   constexpr int64_t kMost = 1 << 20;
   if (table.rows.empty() || table.placement.chunks < 1 || table.placement.chunks > kMost ||
       table.microBatches > kMost)
-    return fail("schedule '" + name + "' has " + Twine(table.rows.size()) +
-                " pipeline coordinates, " + Twine(table.placement.chunks) + " chunks and " +
-                Twine(table.microBatches) + " micro-batches; expected 1 to " + Twine(kMost) +
-                " of each");
+    return fail("schedule '" + name + "' has rows: " + Twine(table.rows.size()) +
+                " (one per pipeline coordinate), chunks: " + Twine(table.placement.chunks) +
+                ", micro-batches: " + Twine(table.microBatches) + "; expected 1 to " +
+                Twine(kMost) + " of each");
   if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   return table;

@@ -121,7 +121,7 @@ private:
               std::to_string(spans.size()) + ", " + describeTask(task) + " of stage " +
               std::to_string(stage) + ", waits for " +
               (task.work == Work::Forward ? "the forward" : "the backward") + " of stage " +
-              std::to_string(from) + " on coordinate " +
+              std::to_string(from) + " on pipeline coordinate " +
               std::to_string(table.placement.getRank(from));
     }
     return createStringError(inconvertibleErrorCode(), text);

@@ -79,8 +79,8 @@ void addRanks(FlagTable &t, Flags &f) {
          .isInRunFile = false},
         f.config);
   t.add({"ranks", "N",
-         "number of ranks: threads of this process or processes of a launcher (default: as "
-         "compiled)"},
+         "number of ranks, which must equal the number of devices of the compiled mesh (default: "
+         "that number); ranks are threads of this process, or processes of a launcher"},
         f.ranks, NumberRange{1, INT32_MAX});
   addLaunchFlags(t, f.comm, f.threads);
 }
@@ -118,8 +118,8 @@ void addUpdate(FlagTable &t, Flags &f) {
          "set an optimizer scalar: NAME=V (lr=3e-4), or GLOB=lr=V for the matching parameters"},
         [&f](const std::string &text) { addSetting(f.set, text); });
   t.add({"lr-schedule", "SCHEDULE",
-         "constant | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) | "
-         "step(every=N,gamma=0.1)"},
+         "constant(warmup=W) | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) | "
+         "step(warmup=W,every=E,gamma=0.1); all arguments except every=E are optional"},
         f.schedule);
 }
 

@@ -53,7 +53,7 @@ Schedule::Schedule(const std::string &text, int64_t total) : form(parseForm(text
     parseArguments(text.substr(open + 1, text.size() - open - 2));
   }
   if (form == ScheduleForm::Step && get("every", 0) < 1)
-    PSRT_FAIL(BadArgument, "--lr-schedule step needs every=N with N of at least 1");
+    PSRT_FAIL(BadArgument, "--lr-schedule step needs every=E with E of at least 1");
   if (arguments.count("steps") && get("steps", 0) <= get("warmup", 0))
     PSRT_FAIL(BadArgument,
               "--lr-schedule %s: steps=%g includes the warm-up and must be above warmup=%g",

@@ -142,38 +142,37 @@ TEST(Tables, ErrorsAreReported) {
     return table ? std::string() : llvm::toString(table.takeError());
   };
   EXPECT_EQ(getError(R"(["F0", "B0"])"), "");
+  EXPECT_EQ(getError(""), "schedule 't' has rows: 0 (one per pipeline coordinate), chunks: 1, "
+                          "micro-batches: 0; expected 1 to 1048576 of each");
   EXPECT_EQ(getError(R"(["F0", "F1", "B0"])"),
-            "schedule 't', pipeline coordinate 0: has 2 forwards, 1 backwards and "
+            "schedule 't', row 0: has 2 forwards, 1 backwards and "
             "1 weight gradients of chunk 0; expected 2 of each");
-  EXPECT_EQ(getError(R"(["F0", "B0", "F0"])"),
-            "schedule 't', pipeline coordinate 0: F0 occurs twice");
-  EXPECT_EQ(getError(R"(["F0", "I0", "W0", "W0"])"),
-            "schedule 't', pipeline coordinate 0: W0 occurs twice");
+  EXPECT_EQ(getError(R"(["F0", "B0", "F0"])"), "schedule 't', row 0: F0 occurs twice");
+  EXPECT_EQ(getError(R"(["F0", "I0", "W0", "W0"])"), "schedule 't', row 0: W0 occurs twice");
   EXPECT_EQ(getError(R"(["F0", "B0", "B1"], ["F0", "F1", "B0", "B1"])"),
-            "schedule 't', pipeline coordinate 0: B1 exists, but its forward, F1, is missing");
+            "schedule 't', row 0: B1 exists, but its forward, F1, is missing");
   EXPECT_EQ(getError(R"(["F0", "F1", "F2", "B0", "B2"])"),
-            "schedule 't', pipeline coordinate 0: B1 is missing, but B2 exists");
-  EXPECT_EQ(getError(R"(["B0", "F0"])"),
-            "schedule 't', pipeline coordinate 0: B0 precedes its forward");
+            "schedule 't', row 0: B1 is missing, but B2 exists");
+  EXPECT_EQ(getError(R"(["B0", "F0"])"), "schedule 't', row 0: B0 precedes its forward");
   EXPECT_EQ(getError(R"(["F0", "W0", "I0"])"),
-            "schedule 't', pipeline coordinate 0: W0 precedes the gradient of its inputs");
+            "schedule 't', row 0: W0 precedes the gradient of its inputs");
   EXPECT_EQ(getError(R"(["F0", "F1", "B1", "B0"])"),
-            "schedule 't', pipeline coordinate 0: B1 precedes the same task of micro-batch 0; "
-            "gradients are added in the order of the micro-batches");
-  EXPECT_EQ(getError(R"(["F1", "F0", "B0", "B1"])"),
-            "schedule 't', pipeline coordinate 0: F1 precedes the same task of micro-batch 0; "
-            "running statistics are updated in the order of the micro-batches");
+            "schedule 't', row 0: B1 precedes the same task of micro-batch 0; gradients are added "
+            "in the order of the micro-batches");
+  EXPECT_EQ(
+      getError(R"(["F1", "F0", "B0", "B1"])"),
+      "schedule 't', row 0: F1 precedes the same task of micro-batch 0; running statistics are "
+      "updated in the order of the micro-batches");
   EXPECT_EQ(getError(R"(["F0", "B0.1"])"),
-            "schedule 't', pipeline coordinate 0: B0.1 names chunk 1; the number of chunks is 1");
-  EXPECT_EQ(getError(R"(["F0", "B7"])"), "schedule 't', pipeline coordinate 0: B7 names "
-                                         "micro-batch 7; the number of micro-batches is 1");
-  EXPECT_EQ(getError(R"(["F0", "X0"])"),
-            "schedule 't', pipeline coordinate 0 has \"X0\"; expected F, B, I or W, a "
-            "micro-batch, and an optional .CHUNK: \"F0\", \"W3.1\"");
+            "schedule 't', row 0: B0.1 names chunk 1; the number of chunks is 1");
+  EXPECT_EQ(getError(R"(["F0", "B7"])"),
+            "schedule 't', row 0: B7 names micro-batch 7; the number of micro-batches is 1");
+  EXPECT_EQ(getError(R"(["F0", "X0"])"), "schedule 't', row 0 has \"X0\"; expected F, B, I or W, a "
+                                         "micro-batch, and an optional .CHUNK: \"F0\", \"W3.1\"");
 }
 
-/// Rank 0 runs the backward of micro-batch 0 before it sends micro-batch 1. Rank 1 waits for
-/// micro-batch 1 before it runs that backward.
+/// Coordinate 0 runs the backward of micro-batch 0 before it sends micro-batch 1. Coordinate 1
+/// waits for micro-batch 1 before it runs that backward.
 TEST(Tables, DeadlocksNameTheCoordinates) {
   PipelineSchedule table = llvm::cantFail(readPipelineSchedule(
       R"({"rows": [["F0", "B0", "F1", "B1"], ["F0", "F1", "B0", "B1"]]})", "knot"));
@@ -182,7 +181,7 @@ TEST(Tables, DeadlocksNameTheCoordinates) {
   EXPECT_EQ(llvm::toString(result.takeError()),
             "the schedule 'knot' deadlocks:\n"
             "  pipeline coordinate 0 at task 1, B0 of stage 0, waits for the backward of stage 1 "
-            "on coordinate 1\n"
+            "on pipeline coordinate 1\n"
             "  pipeline coordinate 1 at task 1, F1 of stage 1, waits for the forward of stage 0 on "
-            "coordinate 0");
+            "pipeline coordinate 0");
 }
