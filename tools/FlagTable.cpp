@@ -301,6 +301,9 @@ Error FlagTable::readPlan(StringRef path) {
       return failPlan(path, "\"" + name + "\" does not take " + text);
   }
   prediction = std::move(plan->predicted);
+  std::string mesh = plan->get("mesh");
+  if (prediction && !given.contains("mesh"))
+    return prediction->checkRanks(path, mesh.empty() ? "dp=1" : mesh);
   return Error::success();
 }
 

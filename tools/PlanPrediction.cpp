@@ -1,6 +1,7 @@
 // Reads and writes the prediction and the measurement in a plan file.
 #include "tools/PlanPrediction.h"
 #include "dialects/ps/Refusal.h"
+#include "lib/Sharding/MeshText.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
@@ -27,15 +28,15 @@ using Assign = std::function<bool(const JsonValue &)>;
 
 Assign toNumber(double &target) {
   return [&target](const JsonValue &value) {
-    target = value.getAsNumber().value_or(target);
-    return value.getAsNumber().has_value();
+    target = value.getAsNumber().value_or(-1);
+    return target >= 0;
   };
 }
 
 Assign toNumber(int64_t &target) {
   return [&target](const JsonValue &value) {
-    target = value.getAsInteger().value_or(target);
-    return value.getAsInteger().has_value();
+    target = value.getAsInteger().value_or(-1);
+    return target >= 0;
   };
 }
 
@@ -59,7 +60,7 @@ Error readMembers(StringRef name, const JsonValue &value,
     if (!keys[size_t(found - known.begin())].second(member))
       return createStringError("\"" + name + "\": \"" + key + "\" is " + member.describe() +
                                "; expected " +
-                               (is_contained(texts, key) ? "a string" : "a number"));
+                               (is_contained(texts, key) ? "a string" : "a number of at least 0"));
   }
   return Error::success();
 }
@@ -73,7 +74,7 @@ Expected<PlanPrediction> PlanPrediction::read(const JsonValue &value) {
     return member.getAsString().has_value();
   };
   auto readParameters = [&](const JsonValue &member) {
-    return (read.parameters = member.getAsInteger()).has_value();
+    return (read.parameters = member.getAsInteger()).value_or(-1) >= 0;
   };
   if (Error error = readMembers("predicted", value,
                                 {{"step_s", toNumber(read.seconds)},
@@ -111,6 +112,23 @@ Error PlanPrediction::checkModel(StringRef path, StringRef model, int64_t actual
                                  model + " has " + Twine(actual) +
                                  "; search for a plan for this model with ps-plan, or remove "
                                  "\"predicted\" from the file to use the plan as it is");
+}
+
+Error PlanPrediction::checkRanks(StringRef path, StringRef mesh) const {
+  Expected<std::vector<sharding::MeshAxis>> axes = sharding::parseMesh(mesh, /*ranks=*/0);
+  if (!axes)
+    return consumeError(axes.takeError()),
+           Error::success(); // the check of --mesh reports the error
+  int64_t actual = 1;
+  for (const sharding::MeshAxis &axis : *axes)
+    actual *= axis.size;
+  if (ranks == 0 || ranks == actual)
+    return Error::success();
+  return ps::createFlagError("plan \"" + path + "\"",
+                             ": made for " + Twine(ranks) + " ranks, but its mesh " + mesh +
+                                 " has " + Twine(actual) +
+                                 "; search for a plan for this number of ranks with ps-plan, or "
+                                 "remove \"predicted\" from the file to use the plan as it is");
 }
 
 } // namespace parashard

@@ -13,7 +13,8 @@ class JsonValue;
 } // namespace support
 
 /// The value of the key "predicted" of a plan file. No tool relies on the predicted time and
-/// memory. `checkModel` uses the number of parameters to detect a plan for another model.
+/// memory. The numbers of parameters and ranks show whether a plan was made for another model, or
+/// whether its mesh was edited.
 struct PlanPrediction {
   double seconds = 0;      ///< time of a step
   int64_t memoryBytes = 0; ///< memory of the rank that needs most
@@ -23,13 +24,16 @@ struct PlanPrediction {
   std::optional<int64_t> parameters; ///< number of elements of all parameters of the model
 
   llvm::json::Object toJson() const;
-  /// Reads an object with some of the keys that `toJson` writes. Fails if a key is unknown or a
-  /// value has another type.
+  /// Reads an object with some of the keys that `toJson` writes. Fails if a key is unknown, if a
+  /// value has another type, or if a number is negative.
   static llvm::Expected<PlanPrediction> read(const support::JsonValue &value);
 
   /// Fails if the plan was made for a model with another number of parameters. `path` is the plan
   /// file.
   llvm::Error checkModel(llvm::StringRef path, llvm::StringRef model, int64_t parameters) const;
+  /// Fails if the plan was made for another number of ranks than its mesh has. `mesh` is the mesh
+  /// of the file, such as "dp=2,tp=4". A mesh that cannot be parsed is not checked.
+  llvm::Error checkRanks(llvm::StringRef path, llvm::StringRef mesh) const;
 };
 
 /// The value of the key "measured" of a plan file: times from a trace of the plan's program. No

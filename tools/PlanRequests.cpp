@@ -31,9 +31,9 @@ llvm::Expected<GivenCluster> findGivenCluster(llvm::StringRef text) {
 llvm::Error setFixedFlags(FlagTable &table) {
   for (const auto &[flag, text] : table.getConstraints()) {
     llvm::StringRef value = text;
-    if (llvm::is_contained(getSearchedFlags(), flag) || value == "*")
+    if (llvm::is_contained(getSearchedFlags(), flag))
       continue;
-    if (value.contains('|') || value.starts_with("<=") || value.starts_with(">="))
+    if (value == "*" || value.contains('|') || value.starts_with("<=") || value.starts_with(">="))
       return createFlagError(flag,
                              " takes one value, not '" + text + "': the search does not choose it");
     if (llvm::Error error = table.set(flag, text))
@@ -179,6 +179,12 @@ llvm::Error setPlanFlags(FlagTable &table, const CompileOptions &plan,
   return llvm::Error::success();
 }
 
+PlanPrediction makePrediction(const Plan &plan, const PlanAnswer &answer,
+                              const GivenCluster &cluster, int64_t ranks) {
+  return {plan.price->seconds, plan.price->memoryBytes, plan.price->mfu, cluster.name, ranks,
+          answer.globalBatch,  answer.parameters};
+}
+
 namespace {
 
 std::string describeMemory(double bytes) { return sharding::formatBytes(int64_t(bytes)); }
@@ -264,6 +270,12 @@ void printPlans(const PlanAnswer &answer, size_t most, llvm::raw_ostream &os) {
   sharding::printTable(rows, os);
   os << "\nstep, memory: predicted from the compiled plan (level placed); estimates: made by the "
         "search before it compiles\n\n";
+  if (answer.isUndivided)
+    llvm::errs()
+        << "warning: the ranks of the tensor axis compute the same, because every split of "
+           "the model over this axis is slower; to use all ranks, allow a larger data axis "
+           "("
+        << ps::spellFlag("mesh") << ", " << ps::spellFlag("global-batch") << ")\n";
   printBreakdown(*answer.plans.front().price, os);
   printDistance(answer, os);
   printAlternatives("plans that differ from the first in one choice (estimates)", answer.neighbors,

@@ -5,6 +5,7 @@
 
 #include "lib/Costs/Cluster.h"
 #include "tools/CompileFlags.h"
+#include "tools/PlanPrediction.h"
 
 namespace parashard {
 
@@ -37,6 +38,10 @@ llvm::Expected<driver::PlanRequest> makeRequest(const FlagTable &table, const Co
 /// Sets the plan flags to those of a searched plan.
 llvm::Error setPlanFlags(FlagTable &table, const driver::CompileOptions &plan,
                          const GivenCluster &cluster);
+
+/// Returns the prediction of a compiled plan, for its plan file.
+PlanPrediction makePrediction(const driver::Plan &plan, const driver::PlanAnswer &answer,
+                              const GivenCluster &cluster, int64_t ranks);
 
 /// Prints at most `most` of the best plans. For the first plan, also prints the breakdown of its
 /// step time and its neighbors: plans that differ from it in one choice.

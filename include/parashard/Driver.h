@@ -245,6 +245,8 @@ struct PlanAnswer {
   /// fastest, within the error of the prediction. Among them, the plan with the least regret comes
   /// first.
   std::vector<Plan> plans;
+  /// True if the first plan has a tensor axis, but all ranks of this axis compute the same.
+  bool isUndivided = false;
   std::vector<Alternative> neighbors; ///< alternatives to the first plan
   std::vector<Alternative> whyNot;    ///< one for each of `PlanRequest::whyNot`
   int64_t priced = 0;                 ///< number of plans that the search priced

@@ -9,6 +9,7 @@
 #include "parashard/Precision.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 #include <numeric>
 
 using namespace mlir;
@@ -17,6 +18,13 @@ using namespace parashard::planner;
 namespace parashard::driver {
 
 static std::string formatMemory(double bytes) { return sharding::formatBytes(int64_t(bytes)); }
+
+/// Returns true if two candidates of one problem are the same plan.
+static bool areEqual(const Candidate &a, const Candidate &b) {
+  return a.recompute == b.recompute && a.policy == b.policy && a.zero == b.zero &&
+         a.getMesh() == b.getMesh() && a.samples == b.samples && a.schedule == b.schedule &&
+         a.chunks == b.chunks;
+}
 
 /// Describes a candidate by the flags that a search chooses.
 static std::string describe(const Candidate &candidate) {
@@ -38,6 +46,11 @@ static std::string describeGrowth(const Breakdown &from, const Breakdown &to) {
   return (getName(part) + " +" + costs::printSeconds(growth[part])).str();
 }
 
+/// True if the estimate of a plan is below the best plan's by more than the error of estimates.
+static bool isFaster(const LayoutPrice &other, const LayoutPrice &best) {
+  return other.seconds < (2 - kPredictionError) * best.seconds;
+}
+
 static Alternative compare(const SearchProblem &problem, const LayoutPrice &best,
                            const LayoutPrice &other) {
   Alternative result{"", other.seconds, other.memory, ""};
@@ -50,7 +63,7 @@ static Alternative compare(const SearchProblem &problem, const LayoutPrice &best
   else if (slower > 0.0005)
     result.reason = llvm::formatv("{0:f1} % slower: {1}", 100 * slower,
                                   describeGrowth(best.parts, other.parts));
-  else if (slower > 1 - kPredictionError)
+  else if (!isFaster(other, best))
     result.reason = "as fast, within the error of the estimates";
   else
     result.reason = llvm::formatv(
@@ -92,11 +105,7 @@ private:
     add(text, candidate);
   }
   void add(const std::string &text, const Candidate &candidate) {
-    bool isBest = candidate.recompute == best.recompute && candidate.policy == best.policy &&
-                  candidate.zero == best.zero && candidate.getMesh() == best.getMesh() &&
-                  candidate.samples == best.samples && candidate.schedule == best.schedule &&
-                  candidate.chunks == best.chunks;
-    if (!isBest && isAllowed(problem, candidate))
+    if (!areEqual(candidate, best) && isAllowed(problem, candidate))
       neighbors.emplace_back(text, candidate);
   }
 
@@ -171,12 +180,15 @@ private:
   std::vector<std::pair<std::string, Candidate>> neighbors;
 };
 
-/// Finds changes to the request after which a plan fits the memory.
+/// Finds changes to the request after which a plan exists and fits the memory.
 class Changes {
 public:
   Changes(PlanSearch &search, const SearchProblem &problem) : search(search), problem(problem) {}
 
-  std::vector<std::string> find() {
+  /// `leastBytes`: the memory of the leanest plan; nullopt if the memory is not the reason.
+  std::vector<std::string> find(std::optional<double> leastBytes) {
+    if (leastBytes)
+      tryMemory(*leastBytes);
     for (const auto &[flag, choices] : problem.constraints.flags) {
       SearchProblem relaxed = problem;
       relaxed.constraints.flags.erase(flag);
@@ -189,6 +201,7 @@ public:
       tryProblem("without the constraint on the axis " + axis, relaxed);
     }
     tryPrecision();
+    tryGlobalBatch();
     tryMicroBatches();
     tryRanks();
     changes.insert(changes.end(), notes.begin(), notes.end());
@@ -196,6 +209,30 @@ public:
   }
 
 private:
+  /// Tries the memory of the leanest plan, then more. The search may not find the leanest plan
+  /// again, since a larger limit changes which plans are compiled.
+  void tryMemory(double bytes) {
+    for (double factor : {1.0, 1.05, 1.2, 1.5, 2.0}) {
+      SearchProblem larger = problem;
+      larger.memory = std::ceil(factor * bytes);
+      if (tryProblem(llvm::formatv("with --{0} {1}", search.getRequest().memoryFlag,
+                                   int64_t(larger.memory)),
+                     larger))
+        return;
+    }
+  }
+
+  /// Tries the next global batch that is a multiple of the ranks. With other global batches, some
+  /// meshes are not possible.
+  void tryGlobalBatch() {
+    if (problem.fixedBatch || problem.globalBatch % problem.ranks == 0)
+      return;
+    SearchProblem larger = problem;
+    larger.globalBatch += problem.ranks - problem.globalBatch % problem.ranks;
+    tryProblem("with " + ps::spellFlag("global-batch " + std::to_string(larger.globalBatch)),
+               larger);
+  }
+
   /// Tries bf16 for a model that is computed in fp32.
   void tryPrecision() {
     const std::string &given = search.getRequest().options.precision;
@@ -266,7 +303,31 @@ private:
 
 } // namespace
 
-std::vector<Alternative> explainNeighbors(const SearchProblem &problem, const Finalist &best) {
+/// Compares the program of a plan with that of the best plan. `result` compares their estimates.
+static void comparePrograms(PlanSearch &search, const SearchProblem &problem, const Finalist &best,
+                            const PricedCandidate &other, Alternative &result) {
+  llvm::Expected<std::vector<Finalist>> compiled = search.compile(other);
+  if (!compiled)
+    return llvm::consumeError(compiled.takeError());
+  if (compiled->empty()) {
+    result.reason = "cannot be compiled";
+    return;
+  }
+  const PlanPrice &program = *compiled->front().price;
+  result.seconds = program.seconds;
+  result.memory = double(program.memoryBytes);
+  double slower = program.seconds / best.price->seconds - 1;
+  if (result.memory > problem.memory)
+    result.reason = "its program needs more memory than " + formatMemory(problem.memory);
+  else if (slower > 0)
+    result.reason = llvm::formatv("its program is {0:f1} % slower", 100 * slower);
+  else
+    result.reason = llvm::formatv("its program is {0:f1} % faster; specify these flags to use it",
+                                  -100 * slower);
+}
+
+std::vector<Alternative> explainNeighbors(PlanSearch &search, const SearchProblem &problem,
+                                          const Finalist &best) {
   std::vector<Alternative> result;
   for (auto &[text, candidate] : Neighbors(problem, best.estimate.candidate).list()) {
     llvm::Expected<LayoutPrice> price = priceCandidate(problem, candidate);
@@ -276,6 +337,8 @@ std::vector<Alternative> explainNeighbors(const SearchProblem &problem, const Fi
     }
     result.push_back(compare(problem, best.estimate.price, *price));
     result.back().change = text;
+    if (price->memory <= problem.memory && isFaster(*price, best.estimate.price))
+      comparePrograms(search, problem, best, {candidate, *price}, result.back());
   }
   return result;
 }
@@ -311,6 +374,10 @@ llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, SearchProblem prob
   if (llvm::Error error = addConstraint(problem.constraints, text))
     return std::move(error);
   Alternative result{text.str(), 0, 0, ""};
+  if (llvm::Error error = search.checkConflicts(problem.constraints)) {
+    result.reason = llvm::toString(std::move(error));
+    return result;
+  }
   llvm::Expected<PlanSearch::Found> found = search.find(problem);
   if (!found) {
     result.reason = llvm::toString(found.takeError());
@@ -327,21 +394,36 @@ llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, SearchProblem prob
   const Finalist &other = found->plans.front();
   result = compare(problem, best.estimate.price, other.estimate.price);
   result.change = text.str() + " (" + describe(other.estimate.candidate) + ")";
+  if (areEqual(other.estimate.candidate, best.estimate.candidate))
+    result.reason = "is the first plan";
   return result;
 }
 
 llvm::Error createMisfitError(PlanSearch &search, const SearchProblem &problem,
-                              const std::optional<Finalist> &leanest) {
+                              const PlanSearch::Found &found) {
+  const std::optional<Finalist> &leanest = found.leanest;
   if (!leanest)
     return llvm::createStringError("no plan can be compiled" + search.getCompiler().getFailure());
   double bytes = double(leanest->price->memoryBytes);
   std::string text = llvm::formatv(
-      "no plan fits the memory of a rank, {0}: the leanest needs {1} ({2}); a plan fits",
+      "no plan fits the memory of a rank, {0}: the leanest needs {1} ({2})",
       formatMemory(problem.memory), formatMemory(bytes), describe(leanest->estimate.candidate));
-  text += "\n  with --" + search.getRequest().memoryFlag + " " +
-          std::to_string(leanest->price->memoryBytes);
-  for (const std::string &change : Changes(search, problem).find())
+  int64_t batch = leanest->estimate.candidate.samples * leanest->estimate.candidate.dp;
+  if (!found.refusedBatches.empty() && *found.refusedBatches.begin() < batch)
+    text += "; smaller micro-batches are not possible (" +
+            search.getCompiler().getFailure().ltrim("; ").str() + ")";
+  text += "; a plan fits";
+  for (const std::string &change : Changes(search, problem).find(bytes))
     text += "\n  " + change;
+  return llvm::createStringError(text);
+}
+
+llvm::Error createEmptyError(PlanSearch &search, const SearchProblem &problem,
+                             llvm::StringRef reason) {
+  std::vector<std::string> changes = Changes(search, problem).find(std::nullopt);
+  std::string text = reason.str();
+  if (!changes.empty())
+    text += "; a plan is possible\n  " + llvm::join(changes, "\n  ");
   return llvm::createStringError(text);
 }
 

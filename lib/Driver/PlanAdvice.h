@@ -6,8 +6,9 @@
 
 namespace parashard::driver {
 
-/// Prices the plans that meet the constraints and differ from the best plan in one choice.
-std::vector<Alternative> explainNeighbors(const planner::SearchProblem &problem,
+/// Prices the plans that meet the constraints and differ from the best plan in one choice. Compiles
+/// the plans that would be faster than the best plan according to their estimates.
+std::vector<Alternative> explainNeighbors(PlanSearch &search, const planner::SearchProblem &problem,
                                           const Finalist &best);
 
 /// Finds the best plan under one more constraint, such as "tp=4" or "zero=3". Fails if `text` is
@@ -18,9 +19,16 @@ llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, planner::SearchPro
 /// Creates the error for a search in which no plan fits the memory. The message has the memory that
 /// the leanest plan needs, and lists the changes after which a compiled plan fits. These changes
 /// are tried: more memory, one flag or axis without its constraint, `--precision bf16` instead of
-/// fp32, micro-batches smaller than the fixed batch of the export, and more ranks.
+/// fp32, a global batch that the ranks divide, micro-batches smaller than the fixed batch of the
+/// export, and more ranks.
 llvm::Error createMisfitError(PlanSearch &search, const planner::SearchProblem &problem,
-                              const std::optional<Finalist> &leanest);
+                              const PlanSearch::Found &found);
+
+/// Creates the error for a search whose constraints allow no plan. `reason` is the error of the
+/// search. The message lists the changes after which a plan is possible; the same changes as above
+/// are tried, except more memory.
+llvm::Error createEmptyError(PlanSearch &search, const planner::SearchProblem &problem,
+                             llvm::StringRef reason);
 
 } // namespace parashard::driver
 

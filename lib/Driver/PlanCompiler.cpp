@@ -277,6 +277,8 @@ CompileOptions PlanCompiler::getOptions(const Candidate &candidate) const {
   auto policy = policies.find(getPolicyKey(candidate));
   bool isSearched = policy != policies.end() && policy->second;
   options.shardingPolicy = isSearched ? *policy->second : candidate.policy;
+  if (options.shardingPolicy == "{}") // the search found no split that saves time
+    options.shardingPolicy = "replicated";
   return options;
 }
 
@@ -419,9 +421,6 @@ Candidate PlanCompiler::getTableCandidate(const Candidate &candidate) const {
 }
 
 OwningOpRef<ModuleOp> PlanCompiler::compileForTable(const Candidate &table) {
-  // "{}" splits nothing, so all tensor-parallel ranks would compute the same.
-  if (policies.at(getPolicyKey(table)) == "{}")
-    return nullptr;
   CompileOptions options = getOptions(table);
   if (!areValid(options))
     return compile(options, /*isShrunk=*/true); // records why the options are invalid

@@ -1,5 +1,6 @@
 // Repeats the search until the compiled programs of its best plans fit the memory.
 #include "lib/Driver/PlanSearch.h"
+#include "lib/Planner/Conflicts.h"
 #include "mlir/IR/Threading.h"
 #include <set>
 
@@ -14,7 +15,8 @@ constexpr double kMargin = 1.03;
 /// `kMostFinalists`: the maximum number of plans to compile within `kMargin`. `kMostMisfits`: if
 /// this many compiled plans do not fit the memory, and no plan fits, the search is repeated with
 /// larger memory estimates.
-constexpr size_t kMostFinalists = 4, kMostMisfits = 2;
+/// `kMostLeanest`: if no plan fits, the maximum number of plans to compile to find the leanest.
+constexpr size_t kMostFinalists = 4, kMostMisfits = 2, kMostLeanest = 6;
 constexpr int kMostRounds = 8;
 /// The number of plans that are compiled in parallel. This number is the same on all machines,
 /// because the answer of the search depends on it.
@@ -63,13 +65,20 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
     compiler.prepareTables(candidates);
   };
   problem.allowsBatch = [this](int64_t batch) { return compiler.allowsBatch(batch); };
+  problem.getFailure = [this] { return compiler.getFailure().str(); };
   if (llvm::StringRef method = request.options.splitMethod; !method.empty() && method != "time")
     problem.findCuts = [this](const schedules::Placement &p) { return compiler.findCuts(p); };
   problem.getTableShards = [this](const Candidate &c) { return compiler.getTableShards(c); };
   return problem;
 }
 
-/// Compiles plans in parallel, and prices their programs. Omits the plans that cannot be compiled.
+llvm::Error PlanSearch::checkConflicts(const Constraints &constraints) const {
+  return planner::checkConflicts({request.ranks, request.ranksFlag, request.globalBatch,
+                                  compiler.getFixedBatch(),
+                                  countNamedStages(request.options.splitMethod)},
+                                 constraints);
+}
+
 llvm::Expected<std::vector<Finalist>>
 PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates) {
   std::vector<std::optional<llvm::Expected<std::optional<PlanPrice>>>> prices(candidates.size());
@@ -215,17 +224,24 @@ void PlanSearch::preferRobust(const SearchProblem &problem, std::vector<Finalist
               plans.begin() + (robust - plans.data()) + 1);
 }
 
-/// Compiles the first `kAtOnce` of the leanest plans. Returns the plan that needs the least memory;
+/// Compiles the leanest plans, until the estimate of the next plan exceeds the least memory of a
+/// program, or `kMostLeanest` plans are compiled. Returns the plan that needs the least memory;
 /// nullopt if none can be compiled.
 llvm::Expected<std::optional<Finalist>>
-PlanSearch::compileLeanest(llvm::ArrayRef<PricedCandidate> leanest) {
-  llvm::Expected<std::vector<Finalist>> compiled = compile(leanest.take_front(kAtOnce));
-  if (!compiled)
-    return compiled.takeError();
-  auto least = llvm::min_element(*compiled, [](const Finalist &a, const Finalist &b) {
-    return a.price->memoryBytes < b.price->memoryBytes;
-  });
-  return least == compiled->end() ? std::nullopt : std::optional(std::move(*least));
+PlanSearch::compileLeanest(const SearchProblem &problem, llvm::ArrayRef<PricedCandidate> leanest) {
+  std::optional<Finalist> least;
+  for (size_t i = 0; i < std::min(leanest.size(), kMostLeanest); i += kAtOnce) {
+    if (least && problem.correctMemory(leanest[i]) > double(least->price->memoryBytes))
+      break;
+    llvm::Expected<std::vector<Finalist>> compiled =
+        compile(leanest.drop_front(i).take_front(kAtOnce));
+    if (!compiled)
+      return compiled.takeError();
+    for (Finalist &plan : *compiled)
+      if (!least || plan.price->memoryBytes < least->price->memoryBytes)
+        least = std::move(plan);
+  }
+  return least;
 }
 
 llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem) {
@@ -240,6 +256,7 @@ llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem)
       return found.takeError();
     result.priced = std::max(result.priced, found->priced);
     result.isComplete = found->isComplete;
+    result.refusedBatches = found->refusedBatches;
     llvm::Expected<Round> round = compileFinalists(*found, problem.memory);
     if (!round)
       return round.takeError();
@@ -250,7 +267,7 @@ llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem)
     }
     bool isLast = found->plans.empty() || !found->isComplete || i + 1 == kMostRounds;
     if (isLast) {
-      llvm::Expected<std::optional<Finalist>> leanest = compileLeanest(found->leanest);
+      llvm::Expected<std::optional<Finalist>> leanest = compileLeanest(estimated, found->leanest);
       if (!leanest)
         return leanest.takeError();
       if (*leanest && double((*leanest)->price->memoryBytes) <= problem.memory)

@@ -48,6 +48,7 @@ public:
     /// If no plan fits, the compiled plan that needs the least memory; nullopt if none can be
     /// compiled.
     std::optional<Finalist> leanest;
+    std::set<int64_t> refusedBatches; ///< as in `planner::SearchResult`
     int64_t priced = 0;
     bool isComplete = true; ///< false: the time limit or an interrupt ended the search
   };
@@ -55,15 +56,20 @@ public:
   /// than estimated and none fits, searches again with larger memory estimates. Fails if the
   /// constraints, the ranks and the global batch allow no plan, or if no plan can be compiled.
   llvm::Expected<Found> find(const planner::SearchProblem &problem);
+  /// Compiles plans in parallel, and prices their programs. Omits plans that cannot be compiled.
+  llvm::Expected<std::vector<Finalist>>
+  compile(llvm::ArrayRef<planner::PricedCandidate> candidates);
+  /// Fails if no plan of the request satisfies the constraints, for any model that has the same
+  /// batches. May only be called after `start`.
+  llvm::Error checkConflicts(const planner::Constraints &constraints) const;
 
 private:
   struct Round;
   llvm::Expected<Round> compileFinalists(const planner::SearchResult &found, double memory);
   void preferRobust(const planner::SearchProblem &problem, std::vector<Finalist> &plans);
-  llvm::Expected<std::vector<Finalist>>
-  compile(llvm::ArrayRef<planner::PricedCandidate> candidates);
   llvm::Expected<std::optional<Finalist>>
-  compileLeanest(llvm::ArrayRef<planner::PricedCandidate> leanest);
+  compileLeanest(const planner::SearchProblem &problem,
+                 llvm::ArrayRef<planner::PricedCandidate> leanest);
   llvm::Expected<size_t> compile(llvm::ArrayRef<planner::PricedCandidate> candidates, double memory,
                                  Round &round);
 

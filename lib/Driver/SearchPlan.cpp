@@ -63,13 +63,6 @@ void fixStages(Constraints &constraints, int64_t stages, int64_t ranks) {
   }
 }
 
-llvm::Error checkConflicts(const PlanRequest &request, const Constraints &constraints,
-                           std::optional<int64_t> fixedBatch) {
-  return planner::checkConflicts({request.ranks, request.ranksFlag, request.globalBatch, fixedBatch,
-                                  countNamedStages(request.options.splitMethod)},
-                                 constraints);
-}
-
 /// Creates the error for a search that ended before it found a plan.
 llvm::Error failUnfinished(const PlanRequest &request) {
   if (request.isInterrupted && request.isInterrupted())
@@ -86,8 +79,11 @@ llvm::Error checkConstraints(const PlanRequest &request) {
   llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
   if (!constraints)
     return constraints.takeError();
-  return request.globalBatch == 0 ? llvm::Error::success() // the exported batch is only known later
-                                  : checkConflicts(request, *constraints, std::nullopt);
+  if (request.globalBatch == 0) // the exported batch is only known later
+    return llvm::Error::success();
+  return checkConflicts({request.ranks, request.ranksFlag, request.globalBatch, std::nullopt,
+                         countNamedStages(request.options.splitMethod)},
+                        *constraints);
 }
 
 /// Creates the problem of a started search. Fails if its constraints contradict each other.
@@ -96,12 +92,19 @@ static llvm::Expected<SearchProblem> makeProblem(PlanSearch &search) {
   llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
   if (!constraints)
     return constraints.takeError();
-  if (llvm::Error error =
-          checkConflicts(request, *constraints, search.getCompiler().getFixedBatch()))
+  if (llvm::Error error = search.checkConflicts(*constraints))
     return std::move(error);
   if (std::optional<int64_t> stages = countNamedStages(request.options.splitMethod))
     fixStages(*constraints, *stages, request.ranks);
   return search.makeProblem(std::move(*constraints));
+}
+
+/// Returns the name of a plan's policy: that of the candidate if the shardings were searched.
+static std::string getPolicyName(const Candidate &candidate, const CompileOptions &options) {
+  if (sharding::isInlinePolicy(candidate.policy))
+    return "{...}";
+  return sharding::isInlinePolicy(options.shardingPolicy) ? candidate.policy
+                                                          : options.shardingPolicy;
 }
 
 /// Describes the plans that a search found, and compares the first one with others.
@@ -110,7 +113,9 @@ static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchPro
   PlanAnswer answer;
   answer.isInterrupted = problem.isInterrupted && problem.isInterrupted();
   if (!answer.isInterrupted)
-    answer.neighbors = explainNeighbors(problem, found.plans.front());
+    answer.isUndivided = isUndivided(problem, found.plans.front().estimate.candidate);
+  if (!answer.isInterrupted)
+    answer.neighbors = explainNeighbors(search, problem, found.plans.front());
   for (const std::string &text : search.getRequest().whyNot) {
     if (answer.isInterrupted)
       break;
@@ -119,14 +124,14 @@ static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchPro
       return other.takeError();
     answer.whyNot.push_back(std::move(*other));
   }
-  auto getPolicy = [](const Candidate &candidate) {
-    return sharding::isInlinePolicy(candidate.policy) ? "{...}" : candidate.policy;
-  };
-  for (Finalist &finalist : found.plans)
-    answer.plans.push_back({search.getCompiler().getOptions(finalist.estimate.candidate),
-                            getPolicy(finalist.estimate.candidate), std::move(finalist.price),
+  for (Finalist &finalist : found.plans) {
+    const Candidate &candidate = finalist.estimate.candidate;
+    CompileOptions options = search.getCompiler().getOptions(candidate);
+    std::string policy = getPolicyName(candidate, options);
+    answer.plans.push_back({std::move(options), std::move(policy), std::move(finalist.price),
                             finalist.estimate.price.seconds, finalist.estimate.price.memory,
                             finalist.regret});
+  }
   answer.priced = found.priced;
   answer.isComplete = found.isComplete;
   answer.memory = problem.memory;
@@ -175,11 +180,11 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
     std::string reason = llvm::toString(found.takeError());
     bool isInterrupted = request.isInterrupted && request.isInterrupted();
     return getSeconds() < problem->timeLimit && !isInterrupted
-               ? llvm::createStringError(reason + search.getCompiler().getFailure())
+               ? createEmptyError(search, *problem, reason)
                : failUnfinished(request);
   }
   if (found->plans.empty())
-    return found->isComplete ? createMisfitError(search, *problem, found->leanest)
+    return found->isComplete ? createMisfitError(search, *problem, *found)
                              : failUnfinished(request);
   llvm::Expected<PlanAnswer> answer = makeAnswer(search, *problem, std::move(*found));
   if (answer)

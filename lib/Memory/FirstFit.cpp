@@ -58,8 +58,7 @@ std::vector<size_t> sortBuffers(llvm::ArrayRef<Lifetime> buffers,
                                 llvm::function_ref<bool(const Lifetime &, const Lifetime &)> less) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return less(buffers[a], buffers[b]); });
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return less(buffers[a], buffers[b]); });
   return order;
 }
 

@@ -90,6 +90,9 @@ public:
     }
     if (isManual && !hasPoints)
       return fail(kSplitMethod, "is \"manual\" and needs \"" + kSplitPoints + "\"");
+    if (isAutomatic && hasPoints)
+      return fail(kSplitMethod, "is \"auto\", but \"" + kSplitPoints +
+                                    "\" fixes the stages; use \"manual\", or remove the points");
     return std::move(result);
   }
 
@@ -137,7 +140,7 @@ private:
     if (method == "manual")
       return isManual = true, Error::success();
     if (method == "auto")
-      return Error::success();
+      return isAutomatic = true, Error::success();
     if (!is_contained({"uniform", "parameters", "flops", "time"}, method))
       return fail(kSplitMethod, "is " + value.describe() +
                                     "; expected uniform, parameters, flops, time, auto or manual");
@@ -184,7 +187,7 @@ private:
 
   ArrayRef<std::string> flags;
   FileConstraints result;
-  bool isManual = false, hasPoints = false;
+  bool isManual = false, isAutomatic = false, hasPoints = false;
 };
 
 } // namespace

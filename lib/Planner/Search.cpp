@@ -30,6 +30,11 @@ int64_t Candidate::getStride(char axis) const {
   return stride;
 }
 
+double SearchProblem::getMemoryFactor(const Candidate &candidate) const {
+  auto factor = memoryFactors.find(candidate.getKind());
+  return factor == memoryFactors.end() ? 1 : factor->second;
+}
+
 static Layout makeLayout(const SearchProblem &problem, const Candidate &candidate) {
   Layout layout;
   layout.coordinates = candidate.pp;
@@ -83,6 +88,19 @@ constexpr size_t kMostSearches = 2;
 struct Work {
   double compute = 0; ///< of the work that a larger tensor axis may divide
   double communication = 0, launches = 0;
+
+  static Work of(const ClassTable &table) {
+    Work work;
+    for (const SegmentCost &segment : table.segments)
+      for (const Breakdown *parts :
+           {&segment.forward, &segment.backwardInput, &segment.backwardWeight}) {
+        double launches = (*parts)[Part::Launch], communication = (*parts)[Part::TensorParallel];
+        work.launches += launches;
+        work.communication += communication;
+        work.compute += parts->sum() - launches - communication;
+      }
+    return work;
+  }
 };
 
 /// Number of candidates of each kind that are priced to find the one with the least memory, if no
@@ -188,9 +206,12 @@ private:
         continue;
       if (candidate.microBatches > schedules::kMostMicroBatches ||
           !constraints().get("micro-batches").allows(candidate.microBatches) ||
-          !constraints().get("batch").allows(batch) ||
-          (problem.allowsBatch && !problem.allowsBatch(batch)))
+          !constraints().get("batch").allows(batch))
         continue;
+      if (problem.allowsBatch && !problem.allowsBatch(batch)) {
+        result.refusedBatches.insert(batch);
+        continue;
+      }
       std::vector<Candidate> candidates;
       double skipped = std::numeric_limits<double>::infinity();
       for (StringRef policy : listPolicies(candidate)) {
@@ -233,23 +254,23 @@ private:
         return other.bound < branch.bound && getSaved(other.table) <= getSaved(branch.table) &&
                getTransient(other.table) <= getTransient(branch.table);
       });
-      if (!isBeaten && branch.candidate.pp <= int64_t(branch.table.segments.size()))
+      if (!isBeaten && hasSegments(branch.candidate.pp, branch.table.segments.size()))
         branches.push_back(branch);
     }
     return least;
   }
 
+  /// Returns true if each stage has a segment. Otherwise, records the number of stages.
+  bool hasSegments(int64_t stages, size_t segments) {
+    if (stages <= int64_t(segments))
+      return true;
+    fewestStages = std::min(fewestStages.value_or(stages), stages);
+    return false;
+  }
+
   /// Stores the work of a candidate, for `getBoundFromSmallerAxis`.
   void keepWork(const Candidate &candidate, const ClassTable &table) {
-    Work work;
-    for (const SegmentCost &segment : table.segments)
-      for (const Breakdown *parts :
-           {&segment.forward, &segment.backwardInput, &segment.backwardWeight}) {
-        double launches = (*parts)[Part::Launch], communication = (*parts)[Part::TensorParallel];
-        work.launches += launches;
-        work.communication += communication;
-        work.compute += parts->sum() - launches - communication;
-      }
+    Work work = Work::of(table);
     auto [found, isNew] =
         works[candidate.policy][candidate.tp].try_emplace(candidate.samples, work);
     if (!isNew) // another order of the axes
@@ -365,6 +386,7 @@ private:
     for (auto [candidate, policy] : llvm::zip(candidates, kSearchingPolicies))
       candidate.policy = policy;
     prepareTables(candidates); // both are often needed
+    std::vector<Branch> explored;
     for (const Candidate &candidate : candidates) {
       const ClassTable *table = problem.getTable(candidate, problem.cluster);
       if (!table)
@@ -375,6 +397,9 @@ private:
           return;
         continue;
       }
+      if (llvm::any_of(explored, [&](const Branch &b) { return isEqual(searched, b); }))
+        continue; // both searches found the same shardings
+      explored.push_back(searched);
       explore(searched);
       if (result.priced > before && getBytes(searched.table) <= getBytes(branch.table))
         return;
@@ -550,7 +575,7 @@ private:
         candidate.chunks = chunks;
         if (schedule.leastChunks <= chunks && chunks <= schedule.mostChunks &&
             constraints().get("num-chunks").allows(chunks) &&
-            candidate.pp * chunks <= int64_t(pricer.getSegments()))
+            hasSegments(candidate.pp * chunks, pricer.getSegments()))
           allFit &= consider(candidate, pricer);
       }
     }
@@ -562,20 +587,18 @@ private:
   bool consider(const Candidate &candidate, LayoutPricer &pricer) {
     Layout layout = makeLayout(problem, candidate);
     Expected<LayoutPricer::Bounds> bounds = pricer.getBounds(layout);
-    if (!bounds || isTooSlow(bounds->seconds)) {
-      consumeError(bounds.takeError());
+    if (!bounds)
+      return keepLayoutError(bounds.takeError());
+    if (isTooSlow(bounds->seconds))
       return true;
-    }
-    double most = problem.memory / getMemoryFactor(candidate);
+    double most = problem.memory / problem.getMemoryFactor(candidate);
     if (bounds->memories[3] > most) { // does not fit with any ZeRO stage
       keepLeanestBound(candidate, *bounds);
       return false;
     }
     Expected<LayoutPrice> price = pricer.price(layout);
-    if (!price) { // the schedule does not fit: too few micro-batches or segments
-      consumeError(price.takeError());
-      return true;
-    }
+    if (!price)
+      return keepLayoutError(price.takeError());
     PricedCandidate priced{candidate, *price};
     for (size_t zero = 0; zero < 4; ++zero) {
       PricedCandidate stage = priced;
@@ -599,10 +622,13 @@ private:
     return true;
   }
 
-  /// Returns the memory of compiled programs of this kind, divided by the estimate of this memory.
-  double getMemoryFactor(const Candidate &candidate) const {
-    auto factor = problem.memoryFactors.find(candidate.getKind());
-    return factor == problem.memoryFactors.end() ? 1 : factor->second;
+  /// Records why the schedule or the cuts of a candidate do not fit its stages and micro-batches.
+  /// Returns true, since the candidate does not exceed the memory.
+  bool keepLayoutError(Error error) {
+    std::string text = toString(std::move(error));
+    if (layoutError.empty())
+      layoutError = std::move(text);
+    return true;
   }
 
   static void keepLeanest(std::optional<PricedCandidate> &leanest, const PricedCandidate &priced) {
@@ -638,7 +664,7 @@ private:
   }
 
   /// Lists the plan of each kind that needs the least memory. Candidates with only a lower bound of
-  /// their memory are priced in ascending order of this bound, until a bound exceeds the least
+  /// their memory are priced in ascending order of this bound, unless the bound exceeds the least
   /// memory of a priced plan.
   void addLeanest() {
     std::multimap<double, PricedCandidate> all;
@@ -646,21 +672,23 @@ private:
       all.insert(ofKind.begin(), ofKind.end());
     double least = std::numeric_limits<double>::infinity();
     for (const auto &[kind, priced] : leanest)
-      least = std::min(least, priced.price.memory);
+      least = std::min(least, problem.correctMemory(priced));
     for (auto &[memory, bounded] : all) {
-      if (memory >= least || (!leanest.empty() && isEnded()))
+      if (problem.correctMemory(bounded) >= least)
+        continue;
+      if (!leanest.empty() && isEnded())
         break;
       if (Expected<LayoutPrice> price = priceCandidate(problem, bounded.candidate))
         bounded.price = *price;
       else
         consumeError(price.takeError()); // use the lower bound instead
       keepLeanest(leanest, bounded);
-      least = std::min(least, bounded.price.memory);
+      least = std::min(least, problem.correctMemory(bounded));
     }
     for (const auto &[kind, priced] : leanest)
       result.leanest.push_back(priced);
-    llvm::stable_sort(result.leanest, [](const PricedCandidate &a, const PricedCandidate &b) {
-      return a.price.memory < b.price.memory;
+    llvm::stable_sort(result.leanest, [&](const PricedCandidate &a, const PricedCandidate &b) {
+      return problem.correctMemory(a) < problem.correctMemory(b);
     });
   }
 
@@ -683,20 +711,32 @@ private:
 
   std::string whyEmpty() const {
     if (mostSegments > 0)
-      return "the constraints allow no valid pipeline: either the model's " +
-             std::to_string(mostSegments) +
-             " layers are too few for pp x num-chunks stages, or no schedule supports the number "
-             "of micro-batches; use fewer stages, or another schedule or number of micro-batches";
+      return "the constraints allow no valid pipeline: " + whyNoPipeline();
+    std::string failure = problem.getFailure ? problem.getFailure() : "";
     if (considered > 0)
-      return "the model cannot be compiled for any mesh that the constraints allow";
+      return "the model cannot be compiled for any mesh that the constraints allow" + failure;
     std::string text = "no plan has a global batch of " + std::to_string(problem.globalBatch) +
-                       " samples on " + std::to_string(problem.ranks) + " ranks";
+                       " on " + std::to_string(problem.ranks) + " ranks";
     if (problem.fixedBatch)
-      text += ": the export fixes the samples per micro-batch over all data-parallel ranks at " +
-              std::to_string(*problem.fixedBatch) +
-              "; export with a dynamic batch dim to allow other numbers";
-    return text +
-           "; the constraints allow no mesh, or no number of micro-batches divides the batch";
+      return text +
+             ": the export fixes the samples per micro-batch over all data-parallel ranks "
+             "at " +
+             std::to_string(*problem.fixedBatch) +
+             "; export with a dynamic batch dim to allow other numbers";
+    if (!result.refusedBatches.empty())
+      return text + failure;
+    return text + ": the constraints allow no mesh whose data axis divides this number";
+  }
+
+  std::string whyNoPipeline() const {
+    std::vector<std::string> reasons;
+    if (fewestStages)
+      reasons.push_back("they demand at least " + std::to_string(*fewestStages) +
+                        " stages (pp x num-chunks), and the model has " +
+                        std::to_string(mostSegments) + " layers");
+    if (!layoutError.empty())
+      reasons.push_back(layoutError);
+    return reasons.empty() ? "no schedule and number of chunks fit" : join(reasons, "; ");
   }
 
   const SearchProblem &problem;
@@ -710,6 +750,9 @@ private:
   std::map<int64_t, int64_t> ends;
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
+  /// Of the candidates that have more stages than the model has segments: the fewest stages.
+  std::optional<int64_t> fewestStages;
+  std::string layoutError; ///< of the first schedule or cuts that do not fit; empty: none
   /// By kind: the fastest plan that fits, and the leanest plan that does not fit.
   std::map<Kind, PricedCandidate> kinds, leanest;
   /// By ZeRO stage: the leanest of the candidates that were priced since exploreStages() began.
@@ -737,6 +780,22 @@ bool isAllowed(const SearchProblem &problem, const Candidate &candidate) {
          allows("sharding-policy", StringRef(candidate.policy)) &&
          allows("recompute", StringRef(candidate.recompute)) &&
          (candidate.pp == 1 || allows("schedule", StringRef(candidate.schedule)));
+}
+
+bool isUndivided(const SearchProblem &problem, const Candidate &candidate) {
+  auto getWork = [&](const Candidate &each) -> std::optional<double> {
+    const ClassTable *table = problem.getTable(each, problem.cluster);
+    return table ? std::optional(Work::of(*table).compute) : std::nullopt;
+  };
+  Candidate divided = candidate, whole = candidate;
+  divided.zero = whole.zero = 0;
+  whole.tp = 1;
+  whole.policy = "replicated";
+  if (candidate.tp == 1)
+    return false;
+  std::optional<double> one = getWork(whole), all = getWork(divided);
+  constexpr double kRounding = 1e-6;
+  return one && all && *all >= (1 - kRounding) * *one;
 }
 
 Expected<LayoutPrice> priceCandidate(const SearchProblem &problem, const Candidate &candidate) {

@@ -4,6 +4,7 @@
 
 #include "lib/Planner/Constraints.h"
 #include "lib/Planner/LayoutPrice.h"
+#include <set>
 
 namespace parashard::planner {
 
@@ -45,10 +46,19 @@ struct SearchProblem {
   /// Returns true if the model can be imported with this number of samples per micro-batch over all
   /// data-parallel ranks. If the function is empty, any number is possible.
   std::function<bool(int64_t)> allowsBatch;
+  /// Returns why the model could not be imported or compiled so far, for errors: "; with ...".
+  /// Returns "" if nothing failed. May be empty.
+  std::function<std::string()> getFailure;
   double memory = 0; ///< bytes of memory per rank
   /// By kind (`Candidate::getKind`): the memory of compiled programs, divided by the estimate of
   /// this memory.
   std::map<Candidate::Kind, double> memoryFactors;
+  /// Returns the factor of the candidate's kind; 1 if no program of this kind was compiled.
+  double getMemoryFactor(const Candidate &candidate) const;
+  /// Returns the estimated memory of a candidate, multiplied by the factor of its kind.
+  double correctMemory(const PricedCandidate &priced) const {
+    return priced.price.memory * getMemoryFactor(priced.candidate);
+  }
   Constraints constraints;
   double timeLimit = 30; ///< seconds
   /// Called repeatedly during the search. The search ends when the function returns true. May be
@@ -77,8 +87,11 @@ struct SearchResult {
   /// fastest plan of each kind if it takes at most `kKindMargin` times as long as the fastest plan.
   /// Plans of one kind have the same axes in their mesh.
   std::vector<PricedCandidate> plans;
-  /// If no plan fits: the plan of each kind that needs the least memory, leanest first.
+  /// If no plan fits: the plan of each kind that needs the least memory. The plan with the least
+  /// corrected memory (`SearchProblem::correctMemory`) comes first.
   std::vector<PricedCandidate> leanest;
+  /// Samples per micro-batch over all data-parallel ranks for which the model cannot be imported.
+  std::set<int64_t> refusedBatches;
   int64_t priced = 0;     ///< number of candidates that were priced, and fit the memory
   bool isComplete = true; ///< false: the time limit or an interrupt ended the search
 };
@@ -94,6 +107,10 @@ llvm::Expected<SearchResult> search(const SearchProblem &problem);
 
 /// Returns true if the constraints allow a candidate.
 bool isAllowed(const SearchProblem &problem, const Candidate &candidate);
+
+/// Returns true if the candidate has a tensor axis, but splits no work over this axis: all ranks of
+/// the axis compute the same.
+bool isUndivided(const SearchProblem &problem, const Candidate &candidate);
 
 /// Prices one candidate without checking the constraints. Fails if the model cannot be compiled
 /// with the candidate, or if its schedule does not fit its stages and micro-batches.

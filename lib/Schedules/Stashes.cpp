@@ -1,6 +1,6 @@
 // Chooses greedily which values move to host memory.
 #include "Stashes.h"
-#include <algorithm>
+#include "llvm/ADT/STLExtras.h"
 #include <numeric>
 
 namespace parashard::schedules {
@@ -47,8 +47,8 @@ private:
   template <typename Less> std::vector<size_t> sortBy(Less less) const {
     std::vector<size_t> order(problem.away.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return less(problem.away[a], problem.away[b]); });
+    llvm::stable_sort(order,
+                      [&](size_t a, size_t b) { return less(problem.away[a], problem.away[b]); });
     return order;
   }
 

@@ -39,7 +39,7 @@ void IgnoredRows::setZero(Value value) {
 void IgnoredRows::visit(Operation *op) {
   if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
     DenseElementsAttr label = splats.lookup(loss.getLabels());
-    if (label && label.getSplatValue<APInt>().getSExtValue() == loss.getIgnoreIndex())
+    if (label && label.getSplatValue<APInt>().getSExtValue() == int64_t(loss.getIgnoreIndex()))
       setZero(loss.getLoss());
   } else if (op->getNumResults() == 1 && !fold(op) && isLinearInZeros(op)) {
     setZero(op->getResult(0));

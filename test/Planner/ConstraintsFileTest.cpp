@@ -62,6 +62,10 @@ TEST(ConstraintsFile, WithErrorsNameTheKey) {
   EXPECT_EQ(read(R"({"pipeline_parallel.split_method": "manual"})"),
             "\"pipeline_parallel.split_method\" is \"manual\" and needs "
             "\"pipeline_parallel.split_points\"");
+  EXPECT_EQ(read(R"({"pipeline_parallel": {"split_points": ["h.2"], "split_method": "auto"}})"),
+            "\"pipeline_parallel.split_method\" is \"auto\", but "
+            "\"pipeline_parallel.split_points\" fixes the stages; use \"manual\", or remove the "
+            "points");
   EXPECT_EQ(read(R"({"split-method": "time", "pipeline_parallel.split_method": "flops"})"),
             "\"pipeline_parallel.split_method\" is one of two keys for --split-method; keep one of "
             "them");

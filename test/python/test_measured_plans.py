@@ -63,6 +63,8 @@ def test_the_fastest_measured_plan_is_chosen(gpt, plans, tmp_path):
     assert written == plan
     done = run("ps-plan", "--diff", best, plans / f"{second}.json")
     assert done.returncode == 0 and "measured step" in done.stdout
+    done = run("ps-plan", "--diff", best, plans / f"{second}.json", "--zero", 1)
+    assert done.returncode == 2 and "--zero has no effect on plans that are compared by --diff; remove it" in done.stderr
     done = run("ps-compile", gpt, "--plan", best, "-o", tmp_path / "m.mlir", "--stop-after", "planned")
     assert done.returncode == 0, done.stderr
 

@@ -61,8 +61,9 @@ def test_an_automatic_plan_equals_pytorch(tmp_path, exports, name):
     samples = len(next(iter(batches.values()))) // oracle.STEPS
     program = tmp_path / "program"
     done = run("ps-compile", oracle.export(name, exports), "--auto", "--ranks", 4, "--cluster", "cpu-mpi", "--global-batch", samples,
-               "--optimizer", flag, "-o", program)  # fmt: skip
+               "--optimizer", flag, "-o", program, "--write-plan", tmp_path / "plan.json")  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "plan.json").read_text())["predicted"]["ranks"] == 4
     assert re.search(r"^\d+ plans priced in ", done.stdout)
     found = oracle.train_program(tmp_path, program, batches, 4)
     assert oracle.compare(oracle.reference(name, 2, "adamw"), found, tolerance).failures() == []
@@ -158,7 +159,6 @@ def test_the_leanest_plan_may_have_any_mesh(gpt):
     (["--cluster", "cpu-mpi:4", "--mesh", "ep=2"], 2, "--mesh: 'ep=2': expected pp=SIZES, dp=SIZES or tp=SIZES"),
     (["--cluster", "cpu-mpi:4", "--zero", "3..1"], 2, "--zero: '3..1': the range is empty"),
     (["--cluster", "cpu-mpi:4", "--mesh", "tp=3"], 2, "--mesh tp=3 and --cluster cpu-mpi:4 contradict each other"),
-    (["--cluster", "cpu-mpi:4", "--memory", "100KiB"], 1, "no plan fits the memory of a rank, 100 KiB: the leanest needs"),
     (["--cluster", "cpu-mpi:4", "--plan", "x.json"], 2, "--plan gives the plan to price and needs --predict"),
     (["--cluster", "cpu-mpi:4", "--time-limit", "0"], 2, "--time-limit takes a number of at least 1, not '0'"),
 ])  # fmt: skip
@@ -268,3 +268,11 @@ def test_a_cluster_may_have_no_more_ranks_than_the_tensor_axis(gpt, tmp_path):
 def test_why_not_checks_its_choice(gpt, text, words):
     done = run("ps-plan", gpt, "--cluster", "cpu-mpi:2", "--global-batch", 8, "--mesh", "dp=2", "--why-not", text)
     assert done.returncode == 2 and f'--why-not "{text}"' in done.stderr and words in done.stderr
+
+
+def test_why_not_explains_each_choice(gpt):
+    choices = ["tp=3", "dp=4", "tp=4"]
+    done = run("ps-plan", gpt, "--cluster", "cpu-mpi:4", "--global-batch", 16, "--mesh", "pp=1", *(word for c in choices for word in ("--why-not", c)))
+    reasons = {line.split()[0]: line for line in done.stdout.partition("--why-not")[2].splitlines()[2:]}
+    assert "--mesh tp=3 and --cluster cpu-mpi:4 contradict each other" in reasons["tp=3"], done.stdout + done.stderr
+    assert reasons["dp=4"].endswith("is the first plan") and "times as long" in reasons["tp=4"]

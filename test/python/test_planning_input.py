@@ -49,6 +49,7 @@ VALUES = [
     (["--mesh", "tp=1,x"], "--mesh: 'tp=1|x': "),
     (["--mesh", "tp=auto"], "--mesh: 'tp=auto': a size is a whole number from 1 to 1048576"),
     (["--precision", "fp7"], "--precision takes fp32, bf16, fp16, half or fp8"),
+    (["--precision", "*"], "--precision takes one value, not '*': the search does not choose it"),
     (["--precision", "bf16|fp16"], "--precision takes one value, not 'bf16|fp16': the search does not choose it"),
     (["--split-method", "foo"], "--split-method foo: no layer has the module path 'foo'; the nearest names are"),
     (["--overlap", "0"], "--overlap takes auto, off, or a number of chunks (at least 1), not '0'"),
@@ -169,6 +170,8 @@ def test_a_program_for_another_target_than_its_cluster_has_a_warning(gpt, cluste
     ({"parameters": 7}, "made for a model with 7 parameters, but"),
     ({"parameter": 7}, "\"predicted\" has the unknown key \"parameter\"; the nearest names are 'parameters'"),
     ({"mfu": "high"}, '"predicted": "mfu" is "high"; expected a number'),
+    ({"step_s": -1}, '"predicted": "step_s" is -1; expected a number of at least 0'),
+    ({"ranks": 4}, "made for 4 ranks, but its mesh dp=2 has 2"),
     (3, '"predicted" is 3; expected the object that ps-plan writes'),
 ])  # fmt: skip
 def test_a_plan_of_another_model_is_refused(gpt, plan, tmp_path, tool, predicted, words):

@@ -88,6 +88,15 @@ def test_a_plan_file_holds_the_shardings(tmp_path):
     assert json.loads(plan.read_text())["sharding-policy"] == splits
 
 
+def test_a_search_that_finds_no_gain_gives_the_replicated_plan(tmp_path, exports):
+    """The tensors are so small that their exchange takes longer than the work it saves."""
+    flags = ("--cluster", "h100-sxm:2", "--mesh", "tp=2", "--global-batch", 8)
+    for policy in (["--sharding-policy", "searched"], []):
+        done = run("ps-plan", oracle.export("mlp", exports), *flags, *policy, "-o", tmp_path / "plan.json")
+        assert done.returncode == 0 and "warning: the ranks of the tensor axis compute the same" in done.stderr, done.stderr
+        assert json.loads((tmp_path / "plan.json").read_text())["sharding-policy"] == "replicated"
+
+
 def test_repeated_blocks_are_searched_once(tmp_path):
     """The shardings that the search finds for a deep model are those of a model with few blocks."""
     texts = []

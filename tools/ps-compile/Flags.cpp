@@ -258,15 +258,24 @@ bool readMemoryLimit(const Flags &f, CommandLine &line) {
   return true;
 }
 
-/// Warns of pipeline flags on a mesh without a pipeline axis, then reads `--write-timeline`.
-bool checkPipeline(const FlagTable &table, const Flags &f, CommandLine &line) {
-  const CompileOptions &compile = line.compile;
+/// Returns the number of pipeline coordinates of the mesh.
+llvm::Expected<int64_t> countCoordinates(const CompileOptions &compile) {
   auto axes = parseMesh(compile.mesh, compile.ranks.value_or(0));
   if (!axes)
-    return check(axes.takeError());
+    return axes.takeError();
   int64_t coordinates = 1;
   for (const MeshAxis &axis : *axes)
     coordinates *= axis.kind == ps::AxisKind::Pipeline ? axis.size : 1;
+  return coordinates;
+}
+
+/// Warns of pipeline flags on a mesh without a pipeline axis, then reads `--write-timeline`.
+bool checkPipeline(const FlagTable &table, const Flags &f, CommandLine &line) {
+  const CompileOptions &compile = line.compile;
+  llvm::Expected<int64_t> counted = countCoordinates(compile);
+  if (!counted)
+    return check(counted.takeError());
+  int64_t coordinates = *counted;
   if (coordinates == 1 && !llvm::StringRef(compile.model).ends_with(".mlir"))
     warnNoEffect(table.listGiven([](const FlagInfo &flag) { return flag.needsStages; }),
                  "the mesh has no pipeline axis, such as pp=2");
@@ -315,9 +324,9 @@ std::string getMeshText(const CompileOptions &compile) {
                                    : text.replace(star, 1, std::to_string((*axes)[axis].size));
 }
 
-/// Returns the Plan flags with the values that the compile uses: sizes and the schedule are filled
-/// in. Example: `--mesh dp=* --ranks 8 --global-batch 64 --batch 16` gives dp=8 and 4
-/// micro-batches.
+/// Returns the Plan flags with the values that the compile uses: sizes and the schedule of a
+/// pipeline are filled in. The options must have passed `checkPipeline`. Example: `--mesh dp=*
+/// --ranks 8 --global-batch 64 --batch 16` gives dp=8 and 4 micro-batches.
 llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &compile) {
   llvm::json::Object plan = table.describePlan();
   plan["mesh"] = getMeshText(compile);
@@ -326,7 +335,7 @@ llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &co
   plan.erase("global-batch");
   if (!table.isGiven("target")) // the default depends on the machine and on --portable
     plan.erase("target");
-  if (compile.schedule.empty())
+  if (compile.schedule.empty() && llvm::cantFail(countCoordinates(compile)) > 1)
     plan["schedule"] = schedules::chooseSchedule({{}, 1, compile.numChunks}).str();
   return plan;
 }
@@ -456,6 +465,7 @@ bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
     return check(std::move(error));
   }
   output.plans = *answer;
+  output.planned = makePrediction(answer->plans.front(), *answer, cluster, request->ranks);
   answer->neighbors.clear();
   printPlans(*answer, 5, llvm::outs());
   llvm::outs().flush();
@@ -517,6 +527,8 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
       return std::nullopt;
     line.output.planWritten = f.writePlan;
     line.output.plan = describePlan(table, c);
+    if (line.output.planned)
+      line.output.plan["predicted"] = line.output.planned->toJson();
   }
   line.output.planRead = f.planFile;
   line.output.prediction = table.getPrediction();

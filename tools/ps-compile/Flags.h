@@ -26,6 +26,7 @@ struct OutputOptions {
   std::string planWritten;                  ///< path given to --write-plan; empty: none
   llvm::json::Object plan;                  ///< Plan flags and their values
   std::optional<driver::PlanAnswer> plans;  ///< plans that `--auto` found
+  std::optional<PlanPrediction> planned;    ///< of the plan that `--auto` chose
 };
 
 /// A flag of the command line, and the level whose passes use the flag.

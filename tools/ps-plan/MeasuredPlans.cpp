@@ -304,20 +304,12 @@ llvm::Error writeBest(const FlagTable &table, const MeasuredPlan &plan, const st
   return described ? writePlanFile(path, std::move(*described)) : described.takeError();
 }
 
-/// Fails for a flag that the comparison does not use.
-llvm::Error checkFlags(const FlagTable &table) {
-  for (const FlagInfo *flag : table.listGiven([](const FlagInfo &info) {
-         return !info.name.empty() && info.name != "measured" && info.name != "o";
-       }))
-    return ps::createFlagError(flag->name, " has no effect on plans that are compared by "
-                                           "--measured; remove the flag, or add --predict");
-  return llvm::Error::success();
-}
-
 } // namespace
 
 llvm::Error compareMeasured(PlanLine &line) {
-  if (llvm::Error error = checkFlags(line.table))
+  if (llvm::Error error = refuseOthers(line.table, {"measured", "o"},
+                                       " has no effect on plans that are compared by --measured; "
+                                       "remove the flag, or add --predict"))
     return error;
   llvm::Expected<std::vector<MeasuredPlan>> plans = readPlans(line);
   if (!plans)

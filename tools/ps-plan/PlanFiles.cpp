@@ -42,11 +42,7 @@ static llvm::Expected<llvm::json::Object> describePlan(PlanLine &line, const Pla
   llvm::json::Object described = line.table.describePlan();
   described.erase("ranks");
   described.erase("global-batch");
-  described["predicted"] =
-      PlanPrediction{plan.price->seconds, plan.price->memoryBytes, plan.price->mfu,
-                     line.cluster.name,   request.ranks,           answer.globalBatch,
-                     answer.parameters}
-          .toJson();
+  described["predicted"] = makePrediction(plan, answer, line.cluster, request.ranks).toJson();
   return described;
 }
 
@@ -78,6 +74,15 @@ llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanReque
   noteOldPlans(line.output, written);
   if (written < *line.finalists)
     llvm::errs() << "note: only " << written << " plans that fit were found\n";
+  return llvm::Error::success();
+}
+
+llvm::Error refuseOthers(const FlagTable &table, llvm::ArrayRef<llvm::StringRef> used,
+                         llvm::StringRef reason) {
+  for (const FlagInfo *flag : table.listGiven([&](const FlagInfo &info) {
+         return !info.name.empty() && !llvm::is_contained(used, info.name);
+       }))
+    return ps::createFlagError(flag->name, reason);
   return llvm::Error::success();
 }
 

@@ -17,6 +17,11 @@ llvm::Error writePlanFile(const std::string &path, llvm::json::Object plan);
 llvm::Error writePlans(PlanLine &line, const driver::PlanAnswer &answer,
                        const driver::PlanRequest &request);
 
+/// Fails if a flag is given that is not one of `used`. `reason` follows the name of the flag in the
+/// message.
+llvm::Error refuseOthers(const FlagTable &table, llvm::ArrayRef<llvm::StringRef> used,
+                         llvm::StringRef reason);
+
 /// Prints the flags that differ between two plan files, and the predicted and measured figures of
 /// both. Fails if a file cannot be read or has an unknown key.
 llvm::Error printDifference(const FlagTable &table, const std::string &first,

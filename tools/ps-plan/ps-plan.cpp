@@ -102,6 +102,9 @@ int plan(MLIRContext &context, PlanLine &line) {
 llvm::Error compareFiles(PlanLine &line) {
   if (line.files.size() != 1)
     return ps::createFlagError("diff", " compares two plans: --diff A.json B.json");
+  if (llvm::Error error = refuseOthers(
+          line.table, {"diff"}, " has no effect on plans that are compared by --diff; remove it"))
+    return error;
   return printDifference(line.table, line.diff, line.files.front(), llvm::outs());
 }
 
