@@ -253,7 +253,8 @@ private:
                            "\"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
   }
 
-  /// Fails unless each island of a tier consists of complete islands of the tier inside it.
+  /// Fails unless each island of a tier consists of two or more complete islands of the tier
+  /// inside it.
   Error checkNesting(StringRef where, const Tier &tier, ArrayRef<Tier> before, double ranks,
                      bool isLast) {
     if (double(tier.ranks) != ranks)
@@ -266,8 +267,9 @@ private:
       return Error::success();
     return fail(where,
                 formatv("has {0} ranks per island; expected a multiple of the {1} ranks of the "
-                        "tier \"{2}\" inside it",
-                        tier.ranks, before.back().ranks, before.back().name));
+                        "tier \"{2}\" inside it, at least {3}",
+                        tier.ranks, before.back().ranks, before.back().name,
+                        2 * before.back().ranks));
   }
 
   Error readMeasured(JsonValue value, StringRef where, Cluster &cluster) {

@@ -720,7 +720,7 @@ Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string
     if (!isWithin(layer, name))
       continue;
     if (first >= 0 && last + 1 != int64_t(i))
-      return createStringError("module '" + name + "' contains layers " + Twine(first) + " and " +
+      return createStringError("module '" + name + "' contains layers " + Twine(last) + " and " +
                                Twine(i) +
                                " but not the layers between them; give the path of one layer");
     first = first < 0 ? i : first;

@@ -205,7 +205,7 @@ private:
                     : key == "weight_decay" ? spec.weightDecay
                     : key == "eps"          ? spec.eps
                                             : spec.momentum;
-    return parseNumberIn(value, 0, infinity, "that is not negative");
+    return parseNumberIn(value, 0, infinity, "that is finite and at least 0");
   }
 
   StringRef text;

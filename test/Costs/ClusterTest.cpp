@@ -54,7 +54,10 @@ TEST(Cluster, ErrorsNameTheKeyAndTheValue) {
       "and 'memory'");
   EXPECT_EQ(getError(change("\"network\"", "\"network\", \"ranks\": 6")),
             "c.json: tiers[1] has 6 ranks per island; expected a multiple of the 4 ranks of the "
-            "tier \"box\" inside it");
+            "tier \"box\" inside it, at least 8");
+  EXPECT_EQ(getError(change("\"network\"", "\"network\", \"ranks\": 4")),
+            "c.json: tiers[1] has 4 ranks per island; expected a multiple of the 4 ranks of the "
+            "tier \"box\" inside it, at least 8");
   EXPECT_EQ(getError(change("\"ranks\": 4, ", "")),
             "c.json: tiers[0] lacks the key \"ranks\", which only the last tier may omit");
   EXPECT_EQ(

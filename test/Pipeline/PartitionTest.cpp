@@ -347,6 +347,9 @@ TEST(CutsAtNames, LayersOfAModuleMustBeContiguous) {
   EXPECT_EQ(getError(findCutsAtNames({"x", "a.0", "b", "a.1"}, {"a"}, {PlacementKind::V, 2, 1})),
             "module 'a' contains layers 1 and 3 but not the layers between them; give the path of "
             "one layer");
+  EXPECT_EQ(getError(findCutsAtNames({"a.0", "a.1", "b", "a.2"}, {"a"}, {PlacementKind::V, 2, 1})),
+            "module 'a' contains layers 1 and 3 but not the layers between them; give the path of "
+            "one layer");
 }
 
 TEST(CutsAtNames, NeedsOneNameLessThanStages) {

@@ -1,6 +1,7 @@
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=rmsprop(lr=1)" 2>&1 | FileCheck %s --check-prefix=RULE
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"adam(lr=x)\"" 2>&1 | FileCheck %s --check-prefix=NUMBER
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"sgd(lr=1e39)\"" 2>&1 | FileCheck %s --check-prefix=LARGE
+// RUN: not ps-opt %s "-ps-optimizer=optimizer=\"sgd(lr=inf)\"" 2>&1 | FileCheck %s --check-prefix=INFINITE
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"adam(momentum=0.9)\"" 2>&1 | FileCheck %s --check-prefix=KEY
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"adam(betas=(0.9,1.5))\"" 2>&1 | FileCheck %s --check-prefix=BETA
 // RUN: not ps-opt %s "-ps-optimizer=optimizer=\"adam(lr=1\"" 2>&1 | FileCheck %s --check-prefix=CLOSE
@@ -11,6 +12,7 @@
 // RULE: optimizer 'rmsprop(lr=1)', column 1: expected sgd, adam or adamw
 // NUMBER: optimizer 'adam(lr=x)', column 9: expected a number
 // LARGE: optimizer 'sgd(lr=1e39)', column 8: expected a number that f32 can hold
+// INFINITE: optimizer 'sgd(lr=inf)', column 8: expected a number that is finite and at least 0
 // KEY: optimizer 'adam(momentum=0.9)', column 6: expected lr, betas, eps or weight_decay
 // BETA: column 17: expected a number in [0, 1)
 // CLOSE: column 10: expected ',' or ')'
