@@ -209,7 +209,7 @@ std::vector<std::string> makeRow(const Plan &plan) {
 void printBreakdown(const PlanPrice &best, llvm::raw_ostream &os) {
   os << llvm::formatv("the first plan: {0} per step, {1:f1} % of the peak rate (MFU); "
                       "largest part: {2}\n",
-                      costs::printSeconds(best.seconds), 100 * best.mfu, best.limits);
+                      costs::printSeconds(best.seconds), 100 * best.mfu, best.largestPart);
   for (size_t i = 0; i < best.breakdown.size(); ++i)
     if (1000 * best.breakdown[i] > best.seconds)
       os << llvm::formatv("  {0,-30} {1,9} {2,6:f1} %\n", getPartName(i),

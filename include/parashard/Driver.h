@@ -178,7 +178,7 @@ struct PlanPrice {
   std::vector<double> breakdown; ///< seconds by planner::Part; sums to `seconds`
   double mfu = 0;                ///< share of the peak rate, from 0 to 1
   int64_t memoryBytes = 0;       ///< of the rank that needs the most memory
-  std::string limits;            ///< the part that takes most of the step
+  std::string largestPart;       ///< the part that takes most of the step; "limits" in JSON
 
   /// Returns {"step_s", "breakdown", "memory_bytes", "mfu", "limits"}.
   llvm::json::Object toJson() const;

@@ -173,8 +173,9 @@ SmallVector<Candidate, 3> PlanCompiler::getPrograms(const Candidate &candidate) 
   return {own, whole, divided};
 }
 
-/// Returns the samples of the programs that show the costs of ZeRO 1: one sample if the export
-/// allows it, since this program compiles fastest and is often compiled anyway.
+/// Returns the number of samples per data-parallel rank in the two programs that show the cost of
+/// ZeRO 1. Returns 1 if the export allows one sample per rank. Programs with one sample per rank
+/// compile fastest, and the one without ZeRO is often compiled anyway.
 int64_t PlanCompiler::getSamplesOfZero(const Candidate &candidate) {
   int64_t shards = getTableShards(candidate);
   auto [found, isNew] =

@@ -141,9 +141,9 @@ private:
     planner::TableFacts facts;
   };
   std::map<Key, Program> programs;
-  /// The number of samples per data-parallel rank of two programs, without and with ZeRO 1. Their
-  /// difference is the cost of ZeRO 1 (see `getPrograms`). By tensor-parallel ranks, data-parallel
-  /// ranks and policy.
+  /// The number of samples per data-parallel rank in the two programs that show the cost of ZeRO 1
+  /// (see `getPrograms`). Keys: tensor-parallel ranks and data-parallel ranks of the programs, and
+  /// the policy.
   std::map<std::tuple<int64_t, int64_t, std::string>, int64_t> samplesOfZero;
   /// A policy, and the number of tensor-parallel ranks.
   using PolicyKey = std::pair<std::string, int64_t>;

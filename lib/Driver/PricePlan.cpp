@@ -17,7 +17,7 @@ llvm::json::Object PlanPrice::toJson() const {
                             {"breakdown", std::move(parts)},
                             {"memory_bytes", memoryBytes},
                             {"mfu", mfu},
-                            {"limits", limits}};
+                            {"limits", largestPart}};
 }
 
 std::optional<PlanPrice> PlanPrice::fromText(llvm::StringRef text) {
@@ -33,13 +33,13 @@ std::optional<PlanPrice> PlanPrice::fromText(llvm::StringRef text) {
     price.breakdown.push_back(parts->getNumber(getName(Part(i))).value_or(0));
   std::optional<double> seconds = object->getNumber("step_s"), mfu = object->getNumber("mfu");
   std::optional<int64_t> bytes = object->getInteger("memory_bytes");
-  std::optional<llvm::StringRef> limits = object->getString("limits");
-  if (!seconds || !mfu || !bytes || !limits)
+  std::optional<llvm::StringRef> largestPart = object->getString("limits");
+  if (!seconds || !mfu || !bytes || !largestPart)
     return std::nullopt;
   price.seconds = *seconds;
   price.mfu = *mfu;
   price.memoryBytes = *bytes;
-  price.limits = limits->str();
+  price.largestPart = largestPart->str();
   return price;
 }
 
@@ -57,7 +57,7 @@ llvm::Expected<PlanPrice> pricePlan(ModuleOp module, const llvm::StringMap<doubl
   PlanPrice price;
   price.seconds = (*step)->seconds;
   price.mfu = (*step)->mfu;
-  price.limits = getName((*step)->parts.getLargest()).str();
+  price.largestPart = getName((*step)->parts.getLargest()).str();
   for (size_t i = 0; i < kParts; ++i)
     price.breakdown.push_back((*step)->parts[Part(i)]);
   for (const memory::MemoryPeak &peak : memory::findPeaks(module))

@@ -137,9 +137,9 @@ private:
     return true;
   }
 
-  /// Moves `op` and the views that it reads before `user`. Returns false if `op` depends on `user`
-  /// or on another op after it. Also returns false if `op` would become the first user of the
-  /// collective that `user` waits for.
+  /// Moves `op` to the position before `user`, with the views after `user` through which `op`
+  /// reads. Returns false if `op` depends on `user`, or on another op after `user`. Also returns
+  /// false if `op` would become the first user of the collective that `user` waits for.
   bool moveBefore(Operation *op, Operation *user) const {
     SmallVector<Operation *> group;
     if (!collectViews(op, user, group) || usesAwaited(group, user))

@@ -88,8 +88,10 @@ struct Piece {
 /// A part of a program that the host calls separately (`rank.section`). `runs` are the section's
 /// update runs that use variables in host memory.
 struct Section {
-  Operation *before = nullptr; ///< last op before the update; null: the start of the program
-  Operation *end = nullptr;    ///< next section; null: the program's end
+  /// Last send, receive or run of another phase before the first of `runs`. If there is none, the
+  /// `rank.section` that begins the section; null: the start of the program.
+  Operation *before = nullptr;
+  Operation *end = nullptr; ///< next section; null: the program's end
   SmallVector<rank::RunOp> runs;
 };
 

@@ -28,8 +28,9 @@ using namespace llvm;
 namespace parashard::pipeline {
 namespace {
 
-/// Maximum number of cells of a `Walk` with three or more chunks per rank. With more cells, the
-/// search could need gigabytes of memory, so it gives up.
+/// Maximum number of cells of a `Walk` with three or more chunks per rank. A cell is a number that
+/// encodes how many layers are taken of each round (`State::cell`). With more cells, the search
+/// could need gigabytes of memory, so it gives up.
 constexpr uint64_t kMostCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
@@ -118,8 +119,9 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
   int64_t ahead = 0;
   for (int64_t rank = 1; rank < round.ranks; ++rank) {
     int64_t fewest = toGo[rank - 1][ahead];
-    // The first match respects the load limit of `toGo`. Earlier cuts give this rank a smaller
-    // load, and `toGo` also limits the loads of later ranks.
+    // By the definition of `toGo`, at least one matching cut respects the load limit of the rank
+    // before the cut. The first matching cut is the same cut or an earlier one, so it respects this
+    // limit too. `toGo` also limits the loads of later ranks.
     while (addBytes(rules.getBytes(round.getStage(rank), round.getCut(rank + ahead)),
                     toGo[rank][ahead]) != fewest)
       ++ahead;
@@ -136,9 +138,10 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
 struct State {
   /// Encodes, as one number, how many layers are taken of each round beyond one per rank.
   int64_t cell;
-  int64_t previous;  ///< index of the state before the last rank, in the previous column
-  int64_t weight;    ///< weight of all layers taken
-  int64_t bytes = 0; ///< bytes of the cuts so far
+  /// Index, in the previous column, of the state from which `advance` reached this state.
+  int64_t previous;
+  int64_t weight;                ///< weight of all layers taken
+  int64_t bytes = 0;             ///< bytes of the cuts so far
   SmallVector<int32_t, 4> order; ///< per round: index of its cuts in sorted order
 };
 /// All states in which the same number of ranks have taken their layers.
@@ -261,8 +264,8 @@ private:
     return ranges[i][count].least + cell / strides[i] % sizes[i];
   }
 
-  /// Returns the bytes of the cuts between rounds. With placement V, a cut between rounds has 0
-  /// bytes if both of its stages are on the same rank.
+  /// Returns the bytes of the cuts between rounds. With placement V, each of these cuts has 0
+  /// bytes, because the stages before and after the cut are on the same rank.
   int64_t getBoundBytes() const {
     int64_t bytes = 0;
     for (size_t i = 1; i < rounds.size(); ++i)

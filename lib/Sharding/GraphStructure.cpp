@@ -1,4 +1,5 @@
-// Derives the structure of a graph in one traversal of its edges, in program order.
+// Finds producers of values, forward ops and weight operands. Within a function, edges are in
+// program order, so each edge comes after the producers of its operands.
 #include "lib/Sharding/GraphStructure.h"
 
 using namespace mlir;

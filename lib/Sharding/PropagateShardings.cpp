@@ -15,16 +15,16 @@ namespace {
 std::string describe(const sharding::ShardingGraph &graph, unsigned number) {
   const sharding::ShardingNode &node = graph.nodes[number];
   std::string reason = node.fixed ? sharding::getReason(node.variable).str() : "";
-  if (!node.fixed && !(node.splitLater && node.cause < 0))
+  if (!node.fixed && !(node.splitByZero && node.cause < 0))
     reason = sharding::describeCause(graph, number);
-  if (node.splitLater)
+  if (node.splitByZero)
     reason += (reason.empty() ? "" : "; ") + std::string("split by ZeRO");
   return reason;
 }
 
 void markVariables(sharding::ShardingGraph &graph) {
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-    if (!node.variable || (node.fixed && !node.splitLater))
+    if (!node.variable || (node.fixed && !node.splitByZero))
       continue;
     node.variable.setSharding(graph.getSharding(i));
     sharding::setReason(node.variable, describe(graph, i));

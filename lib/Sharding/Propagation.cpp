@@ -291,7 +291,7 @@ void propagateZeroSplits(ShardingGraph &graph) {
   std::vector<unsigned> changed;
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
     before.push_back(getAxes(node));
-    if (node.splitLater)
+    if (node.splitByZero)
       changed.push_back(i);
   }
   propagateSplitsFrom(graph, changed);

@@ -19,14 +19,15 @@ struct ShardingNode {
   /// True if the node was sharded before propagation (a seed). The splits of a fixed node are
   /// propagated to other nodes, but do not change.
   bool fixed = false;
-  /// Splits that a policy offers after the first fixed point; empty if there are none.
+  /// Splits that the policy offers to `propagateLaterSplits`, which runs after `propagateSplits`
+  /// has reached its fixed point. Empty if the policy offers none.
   TensorSplits later;
   /// Axes that `propagateLaterSplits` added to the splits. For a value of the update, also the axes
   /// that `propagateZeroSplits` added. If `choosePartials` keeps the node partial over such an
   /// axis, the axis no longer splits the node.
   llvm::SmallVector<mlir::StringAttr, 1> laterAxes;
   /// True if ZeRO split the variable over more axes (`splitForZero`).
-  bool splitLater = false;
+  bool splitByZero = false;
   /// True if propagation may split the node over data, context and expert axes. True for values.
   /// False for variables, because only seeds and ZeRO split variables over these axes.
   bool takesDataAxes = true;

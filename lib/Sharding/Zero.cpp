@@ -72,7 +72,7 @@ static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const Mes
   if (best < 0)
     return;
   llvm::append_range(node.splits[best][0].axes, axes);
-  node.splitLater = true;
+  node.splitByZero = true;
 }
 
 void splitForZero(ShardingGraph &graph, int64_t stage) {

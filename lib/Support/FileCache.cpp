@@ -1,4 +1,5 @@
-// Keeps results in files of the user's cache folder, for later runs of the same program.
+// Keeps the compiler's results in files of the user's cache folder. Only the same build of the
+// compiler reads these files again.
 #include "lib/Support/FileCache.h"
 #include "lib/Support/Files.h"
 #include "parashard/Version.h"
@@ -27,8 +28,8 @@ std::string hashFile(StringRef path) {
   return buffer ? hashText((*buffer)->getBuffer()) : "";
 }
 
-/// Returns a text that identifies the running program, so that a build does not read the entries of
-/// another build.
+/// Returns a text that identifies this build of the compiler. The keys of all entries contain the
+/// text, so a build does not read the entries of another build.
 static std::string describeCompiler() {
   std::string path = fs::getMainExecutable(nullptr, reinterpret_cast<void *>(&describeCompiler));
   fs::file_status status;
@@ -78,7 +79,7 @@ void FileCache::keep(StringRef key, StringRef bytes) {
   if (folder.empty())
     return;
   hasGrown = true;
-  // Ignores errors such as a full disk, which only make the next run slower.
+  // Ignores errors such as a full disk, which only make the next compile slower.
   llvm::consumeError(writeAtomically(getPath(key), [&](llvm::raw_ostream &os) {
     os << hashText(bytes) << "\n" << bytes;
   }));
@@ -89,8 +90,8 @@ FileCache::~FileCache() {
     prune();
 }
 
-/// Returns true at most once an hour per folder, because a list of thousands of files takes long. A
-/// file next to the folder has the time of the last `true`.
+/// Returns true at most once an hour per folder, because listing thousands of files takes long. The
+/// modification time of the file `FOLDER.pruned` is the time of the last `true`.
 bool FileCache::isTimeToPrune() const {
   constexpr std::chrono::hours kPause(1);
   std::string path = folder + ".pruned";
@@ -99,7 +100,8 @@ bool FileCache::isTimeToPrune() const {
   if (!fs::status(path, status) && now - status.getLastModificationTime() < kPause)
     return false;
   llvm::Error error = writeAtomically(path, [](llvm::raw_ostream &) {});
-  bool isWritten = !error; // otherwise, each call would return true
+  // Returns false if the file cannot be written. Without the file, each call would return true.
+  bool isWritten = !error;
   llvm::consumeError(std::move(error));
   return isWritten;
 }

@@ -1,4 +1,5 @@
-// Keeps results in files of the user's cache folder, for later runs of the same program.
+// Keeps the compiler's results in files of the user's cache folder. Only the same build of the
+// compiler reads these files again.
 #ifndef PARASHARD_LIB_SUPPORT_FILECACHE_H
 #define PARASHARD_LIB_SUPPORT_FILECACHE_H
 
@@ -35,7 +36,7 @@ private:
 
   uint64_t mostBytes;
   std::string folder;   ///< empty: nothing is kept
-  std::string compiler; ///< identifies the running program
+  std::string compiler; ///< identifies this build of the compiler
   std::atomic<bool> hasGrown = false;
 };
 

@@ -81,8 +81,8 @@ void BatchSums::visit(Operation *op) {
 
 /// Converts a position in a tensor's dims to a position in the rule's factors. Returns nullopt if
 /// the samples span several factors, or if the tensor has no elements. Example: dims [2 * B, H]
-/// have the factors 2, B and H. Position {0, 2} becomes {1, 1}: factor 1, with 1 element outside of
-/// the samples.
+/// have the factors 2, B and H. The position of the B samples is {0, 2} in the dims (dim 0, `outer`
+/// 2) and {1, 1} in the factors (factor 1, `outer` 1).
 std::optional<BatchSums::Position> BatchSums::findFactor(const ShardingRule &rule,
                                                          const TensorFactors &dims,
                                                          Position position, int64_t samples) {
