@@ -51,8 +51,10 @@ def PS_AttentionOp : PS_TensorOp<"attention", [AttrSizedOperandSegments, PS_Rand
 def PS_AttentionGradOp : PS_TensorOp<"attention_grad", [AttrSizedOperandSegments, PS_Random, PS_StridedLibrary, PS_Partition, PS_Cost, PS_Precision<"Compute", 5, 3>]> {
   let summary = "computes the cotangents of attention's query, key and value";
   let description = [{
-    If `transposed`, the cotangents have the dims [B, T, H, D], [B, S, G, D] and [B, S, G, E]. The
-    operands have the shapes of `ps.attention` without `transposed`.
+    If `transposed`, the three results have the dims [B, T, H, D], [B, S, G, D] and [B, S, G, E].
+    Otherwise, the results have the shapes of `query`, `key` and `value`. In both cases, the
+    operands have the shapes of `ps.attention` without `transposed`. Example: the operands
+    `cotangent` and `result` are [B, H, T, E].
 
     Lifespan: created by `ps-autodiff` (level 1); used by code generation.
     ```mlir

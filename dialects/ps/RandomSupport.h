@@ -1,5 +1,5 @@
-// Declares the global numbering of elements that determines random numbers, for evaluation and for
-// sharded ops.
+// Numbers the elements of the global tensor. The number of an element determines its random number.
+// The evaluator and the partitioner of random ops use these numbers.
 #ifndef PARASHARD_DIALECTS_PS_RANDOMSUPPORT_H
 #define PARASHARD_DIALECTS_PS_RANDOMSUPPORT_H
 

@@ -82,7 +82,8 @@ LogicalResult StartOp::verify() {
   size_t dims = getDims() ? getDims()->size() : 0;
   size_t expected = collective == "all_reduce" ? 0 : getOperands().size();
   if (dims != expected)
-    return emitOpError("(start_c4) has ") << dims << " dims, expected " << expected;
+    return emitOpError("(start_c4) attribute 'dims' has ")
+           << dims << " entries, expected " << expected;
   return verifyDims(*this);
 }
 

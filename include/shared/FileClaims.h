@@ -1,4 +1,4 @@
-// Detects if two paths of one run name the same file, under any spelling of the paths. Shared by
+// Detects whether two paths of one run name the same file, such as "a" and "./a". Shared by
 // compiler and runtime; does not use LLVM.
 #ifndef PARASHARD_SHARED_FILECLAIMS_H
 #define PARASHARD_SHARED_FILECLAIMS_H
@@ -10,10 +10,10 @@
 
 namespace parashard {
 
-/// Returns the same text for all spellings of a file. Example: "./a", a link to "a" and a hard link
-/// of "a" give the same text. A regular file is identified by device and inode, a missing file by
-/// its canonical folder and name. The path of any other existing file (a device, pipe or folder) is
-/// returned unchanged: two uses of a device or pipe under different paths lose no data.
+/// Returns the same text for all spellings of a regular or missing file. Example: "./a", a link to
+/// "a" and a hard link of "a" give the same text. A regular file is identified by its device and
+/// inode, a missing file by its canonical folder and name. Devices, pipes and folders are
+/// identified by the path as given: two writers of a device or pipe lose no data.
 inline std::string identifyFile(const std::string &path) {
   namespace fs = std::filesystem;
   struct stat info;

@@ -39,7 +39,8 @@ _Float16 toHalf(float value) {
 
 extern "C" {
 
-// A cast to or from _Float16 would call these functions again, so they only copy bits.
+// A cast to or from _Float16 or __bf16 would call these functions again. Instead, castBits
+// reinterprets the 16 bits.
 _Float16 __truncsfhf2(float value) { return toHalf(value); }
 _Float16 __truncdfhf2(double value) { return toHalf(roundToOdd(value)); }
 float __extendhfsf2(_Float16 value) { return psrt::fromHalf(psrt::castBits<uint16_t>(value)); }

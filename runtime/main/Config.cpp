@@ -1,4 +1,4 @@
-// Reads the flags of a JSON file (--config).
+// Reads the flags of a run file: the JSON file of --config.
 #include "runtime/main/Config.h"
 #include "runtime/core/StrictJson.h"
 #include "shared/NearestNames.h"
@@ -62,16 +62,15 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
     add(item, /*isItem=*/true);
 }
 
-/// Returns the entry of a key. Fails on an unknown key, and on a flag that a run file cannot set.
+/// Returns the flag that a key names. Fails if there is no such flag, or if the flag is not allowed
+/// in run files.
 const FlagTable::Entry &findKey(const std::string &path, const std::string &key,
                                 const FlagTable &table) {
   const FlagTable::Entry *entry = table.find(key);
   if (entry && entry->info.isInRunFile)
     return *entry;
   if (entry)
-    refuse(path, "\"" + key +
-                     "\" cannot be set in a run file, only on the command line; remove it from the "
-                     "file");
+    refuse(path, "\"" + key + "\" is only allowed on the command line; remove it from the file");
   std::vector<std::string> names;
   for (const FlagTable::Entry &known : table.getEntries())
     if (known.info.isInRunFile)

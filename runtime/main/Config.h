@@ -1,4 +1,4 @@
-// Reads the flags of a JSON file (--config).
+// Reads the flags of a run file: the JSON file of --config.
 #ifndef PSRT_MAIN_CONFIG_H
 #define PSRT_MAIN_CONFIG_H
 

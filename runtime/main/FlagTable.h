@@ -18,8 +18,8 @@ struct FlagConflict {
   const char *reason; ///< the error is "--FLAG REASON"
 };
 
-/// Describes one flag. Parsing, `--help`, run files, errors, the comparison of ranks, and
-/// docs/program-flags.md all use this description.
+/// Describes one flag. Parsing, `--help`, run files (`--config`), errors, the comparison of ranks,
+/// and docs/program-flags.md all use this description.
 struct FlagInfo {
   const char *name;  ///< without dashes
   const char *value; ///< placeholder of the value in messages and documents; empty for a switch

@@ -94,13 +94,14 @@ double Prober::predict(const Probe &probe) const {
 }
 
 /// For an overlap probe, returns the number of matmuls that take about as long as the collective
-/// that runs at the same time. Returns 1 for other probes, and on ranks other than 0.
+/// that runs at the same time. Returns 1 for other probes, and if one of the two times is unknown.
+/// `agree` uses only the number of rank 0.
 int64_t Prober::countMatmuls(const Probe &probe) const {
   if (probe.figure != Figure::Overlap)
     return 1;
   double matmul = find(Figure::OverlapMatmul)->seconds;
   double collective = find(Figure::OverlapCollective)->seconds;
-  bool isKnown = matmul > 0 && collective > 0; // on rank 0 only
+  bool isKnown = matmul > 0 && collective > 0;
   return isKnown ? std::clamp<int64_t>(std::llround(collective / matmul), 1, kMostRuns) : 1;
 }
 

@@ -16,8 +16,10 @@ class Prober {
 public:
   /// `seconds` is the time budget. The session must have opened the program of `plan`.
   Prober(Session &session, ProbePlan &plan, double seconds);
-  /// Sets `Probe::seconds` on rank 0: the median over the ranks of the median of repeated runs. The
-  /// value stays 0 if the budget is too small for the probe.
+  /// Measures all probes. In the process of rank 0, sets `Probe::seconds` to the median over all
+  /// ranks, where the time of a rank is the median of repeated runs. In other processes, sets
+  /// `Probe::seconds` to the time of their own rank. The value stays 0 if the budget is too small
+  /// for the probe.
   void run();
   /// Returns the spread of the repeated matmuls. In the process of rank 0, the spread covers the
   /// matmuls of all ranks. In every other process, the spread covers only the matmuls of its own

@@ -63,7 +63,7 @@ public:
   ShardReader(const SavedTensor &tensor, std::vector<int64_t> shape, std::vector<int64_t> lower,
               Dtype dtype);
   /// Reads the elements [first, first + count) of the part, in row-major order. Opens the files
-  /// that contain them. Fails with BadInput if no shard contains an element.
+  /// that contain these elements. Fails with BadInput if one of these elements is in no shard.
   void read(char *to, int64_t first, int64_t count) const;
 
 private:
@@ -73,7 +73,9 @@ private:
                   const std::vector<int64_t> &index, int64_t count) const;
 
   const SavedTensor &tensor;
-  /// Inner dims that neither the shards nor the part split are merged into one dim.
+  /// The shape of the tensor, and the shape and the first indices of the part. Inner dims that
+  /// neither the shards nor the part split are merged into the next outer dim. Example: a tensor
+  /// [4, 8] whose shards split only dim 0 becomes [32].
   std::vector<int64_t> whole, shape, lower;
   Dtype dtype;
   std::vector<SavedShard> shards;

@@ -158,7 +158,7 @@ def test_flags_win_over_the_config(trained):
     "text,words",
     [
         ('{"stepz": 1}', ["stepz"]),
-        ('{"config": "b.json"}', ['"config" cannot be set in a run file, only on the command line; remove it']),
+        ('{"config": "b.json"}', ['"config" is only allowed on the command line; remove it from the file']),
         ('{"steps": ', ["parse error"]),
         ("[1]", ["object"]),
         ('{"shuffle": 1}', ["shuffle", "true"]),

@@ -12,8 +12,8 @@ namespace psrt {
 void reduceRange(CollectiveOp::Reduction reduction, Dtype dtype, const void *const *ins,
                  int inCount, void *const *outs, int outCount, int64_t lo, int64_t hi);
 
-/// Fails if no CPU backend supports the collective, such as an all_to_all of a tensor with 17 dims.
-/// The message names the backend `comm`.
+/// Fails if the collective exceeds a limit that all backends share, on CPUs and GPUs. Example: an
+/// all_to_all of a tensor with 17 dims. `comm` is the name of the backend in the message.
 void checkCollective(const CollectiveOp &op, const char *comm);
 
 /// Copies one part of a row-major tensor of `shape` into another tensor. The source is split into
@@ -59,7 +59,7 @@ template <typename Copy> void PartCopy::forEachRow(Copy &&copy) const {
   }
 }
 
-/// Copies the shard of `member` from a full tensor, padded with zeros.
+/// Copies the shard of `member` out of a whole tensor. Fills the padding of the shard with zeros.
 void sliceShard(const CollectiveOp &op, int member, const char *in, char *out);
 
 /// Returns the member that sends to `member` in a permute. Fails if the targets are not a

@@ -13,7 +13,7 @@ struct Step {
   enum class Kind { Run, Record, Wait } kind;
   unsigned lane;          ///< index of the captured stream
   OperationRef operation; ///< set for Run
-  unsigned mark = 0;      ///< Record, Wait: number of the record
+  unsigned mark = 0;      ///< Record, Wait: number of the mark in the capture
 };
 
 /// A captured graph. Each captured stream is a lane; lane 0 is the stream that began the capture.
@@ -28,7 +28,7 @@ struct GraphExec {
   Device *device = nullptr;
   std::shared_ptr<const Graph> graph;
   std::vector<StreamRef> helpers;
-  std::shared_ptr<Mark> last; ///< end of the last launch, as launches are serialized
+  std::shared_ptr<Mark> last; ///< end of the last launch; the next launch waits for this mark
 };
 
 /// A capture in progress.
@@ -37,28 +37,28 @@ struct Capture {
   Stream *origin = nullptr;
   std::vector<StreamRef> streams; ///< by lane
   std::vector<Clock> clocks;      ///< by lane: vector clocks (Order.h) whose actors are the lanes
-  std::vector<Clock> marks;       ///< by record
+  std::vector<Clock> marks;       ///< by number of the mark: what happens before the mark
   bool invalid = false;           ///< a call was made that captures do not allow
   Graph graph;
 
   /// Adds a stream to the capture. Returns its lane.
   unsigned join(const StreamRef &stream);
   void run(unsigned lane, OperationRef operation);
-  /// Returns the number of the record.
+  /// Adds a mark at the end of the lane's work so far (cuEventRecord). Returns the mark's number.
   unsigned record(unsigned lane);
-  /// Makes a lane wait for a record. `dropped` is true if the wait is omitted to inject a fault.
+  /// Makes a lane wait for a mark. `dropped` is true if the wait is omitted to inject a fault.
   void await(unsigned lane, unsigned mark, bool dropped);
   /// Returns true if all work of the other lanes happens before the end of lane 0.
   bool joined() const;
 };
 
-/// An event, with its last record.
+/// An event, with the mark of its last cuEventRecord.
 struct Event {
   Device *device = nullptr;
   bool timed = true;
   std::shared_ptr<Mark> mark; ///< null if never recorded, or recorded in a capture
   std::shared_ptr<Capture> capture;
-  unsigned captured = 0; ///< number of the record in the capture
+  unsigned captured = 0; ///< number of the mark in `capture`
 };
 
 /// Runs or captures an operation of a stream. A kernel gets the memory accesses that the runtime

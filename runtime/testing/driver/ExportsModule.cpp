@@ -8,7 +8,8 @@ namespace psrt::fake {
 
 namespace {
 
-/// Writes `text` and its length to the error-log buffer given by the load options.
+/// Writes `text` to the error-log buffer of the load options, truncated to the size of the buffer.
+/// Sets the option CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES to the number of characters written.
 void fillLog(const std::string &text, unsigned count, CUjit_option *options, void **values) {
   auto find = [&](CUjit_option option) -> void ** {
     CUjit_option *at = std::find(options, options + count, option);

@@ -153,7 +153,7 @@ rank.program @start_c3_twice pp = 0 entry "step" {
 ps.mesh @mesh <"dp" = 2 : data>
 rank.program @start_c4 pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<8xf32>
-  // expected-error@+1 {{(start_c4) has 0 dims, expected 1}}
+  // expected-error@+1 {{(start_c4) attribute 'dims' has 0 entries, expected 1}}
   %r, %t = rank.start "all_gather" (%x) axes ["dp"] queue "dp" : (tensor<8xf32>) -> tensor<16xf32>
 }
 
