@@ -621,6 +621,7 @@ def test_output_that_is_an_input_or_another_output(tmp_path):
     (tmp_path / "policy.json").write_text('{"*": {}}')
     (tmp_path / "plan.json").write_text("{}")
     os.link(tmp_path / "plan.json", tmp_path / "linked.json")
+    os.link(tmp_path / "0-imported.mlir", tmp_path / "dump.failed.mlir")
     policy, plan = ["--sharding-policy", "./policy.json"], ["--plan", "plan.json"]
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for flags, flag, use in (
@@ -636,10 +637,13 @@ def test_output_that_is_an_input_or_another_output(tmp_path):
         (["-o", "o", "--report", "r", "--write-plan", f"../{tmp_path.name}/r"], "--write-plan", "written by --report too"),
         (["-o", "2-planned.mlir", "--stop-after", "planned", "--dump-dir", "."], "--dump-dir", "is written by -o too"),
     ):
-        said = refuse([tools_folder() / "ps-compile", graph, "--batch", 8, *flags], tmp_path, 2, use, "give another name")
+        kind = "folder" if flag == "--dump-dir" else "name"
+        said = refuse([tools_folder() / "ps-compile", graph, "--batch", 8, *flags], tmp_path, 2, use, f"give another {kind} to {flag}\n")
         assert f"error: {flag}: output" in said
     module = [tools_folder() / "ps-compile", "0-imported.mlir"]
     refuse([*module, "-o", "o", "--dump-dir", "."], tmp_path, 2, "--dump-dir: output './0-imported.mlir' is the model itself")
+    words = "error: -o: output 'dump.failed.mlir' (written if a pass fails) is the model itself; give another name to -o\n"
+    refuse([tools_folder() / "ps-compile", "dump.failed.mlir", "-o", "dump"], tmp_path, 2, words)
     refuse([*module, "-o", "m.onnx.data"], tmp_path, 2, "holds weights of the model")
     assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
 

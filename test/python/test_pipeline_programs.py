@@ -156,6 +156,7 @@ def test_bad_traces_are_refused(tmp_path):
     for text, words, status in [("", "trace.json", 1), ('{"traceEvents": []}', "the trace is not of a pipeline", 1)]:
         (tmp_path / "trace.json").write_text(text)
         assert words in oracle.run([tool, "trace.json", "-o", "t.svg"], tmp_path, expect=status)
+    assert "output 'trace.json' is the trace itself; give another name" in oracle.run([tool, "trace.json", "-o", "trace.json"], tmp_path, expect=2)
     assert "no trace given" in oracle.run([tool], tmp_path, expect=2)
     assert "missing.json" in oracle.run([tool, "missing.json"], tmp_path, expect=2)
     assert "need --schedule" in oracle.run([tool, "trace.json", "--hop", "1"], tmp_path, expect=2)

@@ -71,7 +71,9 @@ def test_plans_that_cannot_be_read_or_written(tmp_path, exports):
     archive = oracle.export("mlp", exports)
     refuse_compile(tmp_path, archive, "--plan", tmp_path / "no.json", status=2, words=["no.json", "No such file"])
     refuse_compile(tmp_path, archive, "--write-plan", tmp_path / "no/plan.json", status=2, words=["no/plan.json", "no' does not exist; create it first"])
-    refuse_compile(tmp_path, archive, "--write-plan", archive, status=2, words=["the model itself"])
+    refuse_compile(tmp_path, archive, "--write-plan", archive, status=2, words=["--write-plan: output", "the model itself"])
+    words = [f"--write-plan: output '{tmp_path}' is a folder; give the name of a file, --write-plan {tmp_path}/NAME"]
+    refuse_compile(tmp_path, archive, "--write-plan", tmp_path, status=2, words=words)
     compile_to(tmp_path, archive, "planned")
     words = ["--write-plan", "level planned", "the original model"]
     refuse_compile(tmp_path, tmp_path / "planned.mlir", "--write-plan", tmp_path / "p.json", status=2, words=words)

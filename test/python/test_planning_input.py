@@ -114,11 +114,17 @@ def test_a_search_does_not_name_the_batch_of_the_export(gpt):
 def test_an_output_replaces_no_input(gpt, cluster, plan, tmp_path):
     constraints = tmp_path / "constraints.json"
     constraints.write_text("{}")
+    (tmp_path / "a" / "plan-1.json").mkdir(parents=True)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "plan-2.json").write_text("{}")
     search = ["ps-plan", gpt, "--cluster", f"{cluster}:2", "--global-batch", 8]
+    finalists = [*search, "--finalists", 2]
     for line, output, words in [
         (search, gpt, "is the model itself"),
         (search, cluster, "is read by --cluster"),
         ([*search, "--constraints", constraints], constraints, "is read by --constraints"),
+        (finalists, tmp_path / "a", f"--finalists: output '{tmp_path}/a/plan-1.json' is a folder; remove this folder, or give another one to -o"),
+        ([*finalists, "--constraints", tmp_path / "b/plan-2.json"], tmp_path / "b", "plan-2.json' is read by --constraints; give another folder to -o"),
         (["ps-plan", gpt, "--predict", "--plan", plan], plan, "is read by --plan"),
         (["ps-compile", gpt, "--cluster", f"{cluster}:1"], cluster, "is read by --cluster"),
         (search, tmp_path / "none" / "plan.json", "none' does not exist; create it first"),

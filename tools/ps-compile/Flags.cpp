@@ -48,9 +48,9 @@ struct Flags {
 
 void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"auto", "",
-         "search for the fastest plan; the Plan flags that ps-plan chooses are constraints: a "
-         "value, a "
-         "list 1,2, a range <=8 or *. Without --global-batch, a step has as many samples as the "
+         "search for the fastest plan: its mesh, sharding-policy, zero, batch, micro-batches, "
+         "num-chunks, schedule and recompute. These flags then take constraints: a value, a list "
+         "1,2, a range <=8 or *. Without --global-batch, a step has as many samples as the "
          "exported batch; without --cluster, a CPU target uses this machine (measured once), and a "
          "GPU target the preset of its generation"},
         f.automatic);
@@ -324,9 +324,10 @@ std::string getMeshText(const CompileOptions &compile) {
                                    : text.replace(star, 1, std::to_string((*axes)[axis].size));
 }
 
-/// Returns the Plan flags with the values that the compile uses: sizes and the schedule of a
-/// pipeline are filled in. The options must have passed `checkPipeline`. Example: `--mesh dp=*
-/// --ranks 8 --global-batch 64 --batch 16` gives dp=8 and 4 micro-batches.
+/// Returns the Plan flags with the values that the compile uses. Fills in the size of a `*` axis,
+/// the number of micro-batches, and the default schedule of a pipeline. Omits `--ranks`,
+/// `--global-batch` and a default target. The options must have passed `checkPipeline`. Example:
+/// `--mesh dp=* --ranks 8 --global-batch 64 --batch 16` gives dp=8 and 4 micro-batches.
 llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &compile) {
   llvm::json::Object plan = table.describePlan();
   plan["mesh"] = getMeshText(compile);
@@ -472,8 +473,9 @@ bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
   return check(setPlanFlags(table, answer->plans.front().options, cluster));
 }
 
-/// Assigns the values of all flags, including those of the plan file. The first `table.assign`
-/// finds the name of the plan file. The second one assigns the values from this file.
+/// Reads and checks all flags, including those of the plan file. With `--auto`, also searches for
+/// the plan. The first `table.assign` finds the name of the plan file. The second one assigns the
+/// values from this file.
 bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &line, int &status) {
   if (!check(table.assign()) || !readStop(f, line) || !readFiles(f, line))
     return false;
@@ -523,8 +525,10 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
   line.output.line = joinArguments(argc, argv, f.portable);
   copyFlags(f, line);
   if (!f.writePlan.empty()) {
-    if (!check(checkOutputFile(c.model, f.writePlan)))
+    if (llvm::Error error = checkOutputFile(c.model, f.writePlan, "write-plan")) {
+      badFlag("write-plan", ": " + llvm::toString(std::move(error)));
       return std::nullopt;
+    }
     line.output.planWritten = f.writePlan;
     line.output.plan = describePlan(table, c);
     if (line.output.planned)

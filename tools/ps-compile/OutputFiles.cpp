@@ -17,6 +17,7 @@ namespace {
 /// A file, and the name of its flag without dashes.
 struct NamedFile {
   std::string path, flag;
+  bool isForFailures = false; ///< written only if a pass fails
 };
 
 /// Returns true if the value of `--sharding-policy` or `--schedule` is a file. Examples: "s.json"
@@ -51,7 +52,7 @@ std::vector<NamedFile> listWrites(const CommandLine &line) {
                                 {line.output.report, "report"},
                                 {line.output.timeline, "write-timeline"},
                                 {line.output.planWritten, "write-plan"},
-                                {line.walk.failurePath, "o after a failing pass"}};
+                                {line.walk.failurePath, "o", /*isForFailures=*/true}};
   if (!line.walk.dumpDir.empty())
     for (std::string &path : listDumps(line.walk))
       writes.push_back({std::move(path), "dump-dir"});
@@ -87,10 +88,15 @@ llvm::Error checkOutputFiles(const CommandLine &line, llvm::ArrayRef<std::string
   for (const NamedFile &file : listWrites(line)) {
     if (file.path.empty())
       continue;
+    std::string flag = ps::spellFlag(file.flag);
     if (const std::string *use = claims.find(file.path))
       return ps::createFlagError(file.flag,
-                                 ": output '" + file.path + "' " + *use + "; give another name");
-    claims.add(file.path, "is written by " + ps::spellFlag(file.flag) + " too");
+                                 ": output '" + file.path + "' " +
+                                     (file.isForFailures ? "(written if a pass fails) " : "") +
+                                     *use + "; give another " +
+                                     (file.flag == "dump-dir" ? "folder" : "name") + " to " + flag);
+    claims.add(file.path,
+               "is written by " + flag + (file.isForFailures ? " if a pass fails" : " too"));
   }
   return llvm::Error::success();
 }

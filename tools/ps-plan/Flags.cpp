@@ -3,6 +3,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Planner/ConstraintsFile.h"
 #include "lib/Support/JsonDocument.h"
+#include "shared/FileClaims.h"
 #include "tools/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -87,6 +88,27 @@ std::vector<InputFile> listReads(const PlanLine &line) {
   return reads;
 }
 
+/// Checks the files plan-1.json, plan-2.json, ... that `--finalists` writes to the folder of `-o`.
+llvm::Error checkFinalists(const PlanLine &line) {
+  FileClaims claims;
+  for (const InputFile &file : listReads(line))
+    if (!file.path.empty())
+      claims.add(file.path, file.use);
+  for (int64_t i = 1; i <= *line.finalists; ++i) {
+    std::string path = line.output + "/plan-" + std::to_string(i) + ".json";
+    if (llvm::sys::fs::is_directory(path))
+      return createFlagError("finalists", ": output '" + path +
+                                              "' is a folder; remove this folder, or give another "
+                                              "one to -o");
+    if (const std::string *use = claims.find(path))
+      return createFlagError("finalists",
+                             ": output '" + path + "' " + *use + "; give another folder to -o");
+    if (llvm::Error error = checkOutputFile(llvm::ArrayRef<InputFile>(), path))
+      return createFlagError("finalists", ": " + llvm::toString(std::move(error)));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error checkOutput(PlanLine &line) {
   if (line.finalists && (line.output.empty() || line.output == "-"))
     return createFlagError("finalists", " writes several plans; give their folder, -o plans");
@@ -98,11 +120,7 @@ llvm::Error checkOutput(PlanLine &line) {
     if (std::error_code error = llvm::sys::fs::create_directories(line.output))
       return createFlagError("finalists",
                              ": cannot create " + line.output + ": " + error.message());
-    for (int64_t i = 1; i <= *line.finalists; ++i)
-      if (llvm::Error error = checkOutputFile(
-              listReads(line), line.output + "/plan-" + std::to_string(i) + ".json", "finalists"))
-        return error;
-    return llvm::Error::success();
+    return checkFinalists(line);
   }
   llvm::Expected<std::string> output = findOutputFile(line.output);
   if (!output)

@@ -26,10 +26,11 @@ EXAMPLE
   ps-compile gpt.pt2 --plan plan.json -o gpt
   ps-plan gpt.pt2 --plan plan.json --cluster h100-sxm --predict
   ps-plan --diff plan.json other.json
-  ps-plan plans/plan-1.json plans/plan-2.json --measured        choose by the traces plans/plan-1.trace.json and plans/plan-2.trace.json
+  # Compare the plans by the traces plans/plan-1.trace.json and plans/plan-2.trace.json:
+  ps-plan plans/plan-1.json plans/plan-2.json --measured
 
 ps-plan chooses mesh, sharding-policy, zero, batch, micro-batches, num-chunks, schedule and recompute. Without
---predict, these flags are constraints that restrict the search: a value, a list 1,2,4, a range <=8, >=2 or 2..8,
+--predict, these flags take constraints on the search: a value, a list 1,2,4, a range <=8, >=2 or 2..8,
 or * (any value). All other flags of the section Plan take one value.
 
 Exit status: 0 success, 1 error in the model or no plan fits, 2 error in the command line.)help";

@@ -72,9 +72,9 @@ void printStages(const schedules::MeasuredPipeline &measured, const schedules::M
   outs() << formatv(
       "step {0}: {1:f3} ms until the last backward ends, bubble {2:f1} %, update {3:f3} ms\n",
       step.number, step.run.makespan, 100 * step.run.bubble, step.update);
-  for (auto [rank, live] : enumerate(step.run.peakLive))
-    outs() << formatv("  pp {0}: saved activations of at most {1} micro-batches at once\n", rank,
-                      live);
+  for (auto [coordinate, live] : enumerate(step.run.peakLive))
+    outs() << formatv("  pp {0}: saved activations of at most {1} micro-batches at once\n",
+                      coordinate, live);
 }
 
 int simulate(const schedules::MeasuredPipeline &measured, const Options &options) {
@@ -158,7 +158,8 @@ int main(int argc, char **argv) {
     if (!output)
       return fail(BadCommandLine, toString(output.takeError()));
     options.output = *output;
-    if (Error error = checkOutputFile(options.trace, options.output))
+    InputFile trace{options.trace.getValue(), "is the trace itself"};
+    if (Error error = checkOutputFile(trace, options.output))
       return fail(BadCommandLine, toString(std::move(error)));
   }
   return show(options);
