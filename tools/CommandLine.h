@@ -12,8 +12,10 @@ namespace parashard {
 /// failures of the compiler.
 enum ExitStatus { Done = 0, Failed = 1, BadCommandLine = 2 };
 
-/// Makes failed writes ordinary errors instead of signals. Each tool calls this function first.
-/// Covers files beyond a size limit (`ulimit -f`) and a full standard output (`> /dev/full`).
+/// Makes failed writes and fatal LLVM errors ordinary errors. Each tool calls this function first.
+/// A file beyond a size limit (`ulimit -f`) then makes the write fail, without a signal. A fatal
+/// LLVM error, such as a full standard output (`> /dev/full`), gives a message and the status
+/// `Failed`.
 void reportFailedWrites();
 
 /// While an object lives, the first interrupt (SIGINT, Ctrl-C) does not end the program. At most

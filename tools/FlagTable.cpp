@@ -205,7 +205,7 @@ std::vector<std::string> FlagTable::listPlanFlags() const {
   return names;
 }
 
-void FlagTable::setDefault(StringRef name, StringRef text) {
+void FlagTable::giveFromFile(StringRef name, StringRef text) {
   const Entry *entry = find(name);
   assert(entry && entry->info.inPlan && "not a plan flag");
   if (entry->option->getNumOccurrences() == 0)

@@ -24,7 +24,8 @@ struct FlagInfo {
   llvm::StringRef value; ///< placeholder of the value in `--help`; empty for a switch
   llvm::StringRef help;
   /// Level whose passes use the flag. In a module at this level or later, these passes have already
-  /// run. Not set for flags about files and reports.
+  /// run, and the flag has no effect. Not set for other flags, such as `--target`, `--weights` and
+  /// flags about files and reports.
   std::optional<ps::Level> level = std::nullopt;
   bool inPlan = false;      ///< plan files may hold the flag
   bool trains = false;      ///< affects only training: no effect with `--inference`
@@ -84,23 +85,27 @@ public:
   /// Writes the parsed values into the targets. Errors name the flag, the value and the choices.
   llvm::Error assign();
 
-  /// Sets a plan flag as if it were given with the value `text`.
+  /// Parses `text` and writes the value to the target of a plan flag. Does not make the flag count
+  /// as given.
   llvm::Error set(llvm::StringRef name, llvm::StringRef text);
   /// Returns the name and text of each given plan flag, in the order of the table.
   std::vector<std::pair<std::string, std::string>> getConstraints() const;
 
+  /// Returns true if a flag has a value from the command line, `readPlan` or `giveFromFile`.
   bool isGiven(llvm::StringRef name) const;
   /// Returns the names of the plan flags, in the order of the table.
   std::vector<std::string> listPlanFlags() const;
-  /// Gives a plan flag a value before `assign`, unless the command line gives one.
-  void setDefault(llvm::StringRef name, llvm::StringRef text);
+  /// Gives a plan flag a value from a file, unless the flag is already given. The flag then counts
+  /// as given. The next call of `assign` writes the value to the target.
+  void giveFromFile(llvm::StringRef name, llvm::StringRef text);
   /// Returns the given flags for which `matches` returns true, in the order of the table.
   llvm::SmallVector<const FlagInfo *>
   listGiven(llvm::function_ref<bool(const FlagInfo &)> matches) const;
 
-  /// Sets flags from the plan file at `path`; called before `assign`. Flags that the command line
-  /// gives keep their values. `--micro-batches` and `--global-batch` count as the same flag. Errors
-  /// name the file, the key and the expected value.
+  /// Gives plan flags the values from the file at `path`. The next call of `assign` checks the
+  /// values and writes the targets. Flags that the command line gives keep their values.
+  /// `--micro-batches` and `--global-batch` count as the same flag. Fails if the file's prediction
+  /// is for another number of ranks than the file's mesh. Errors name the file.
   llvm::Error readPlan(llvm::StringRef path);
   /// Reads a plan file without setting flags. Checks keys and types of values. Errors do not name
   /// the file.

@@ -28,9 +28,9 @@ llvm::Error setFixedFlags(FlagTable &table);
 /// Checks each value of the searched flags as ps-compile would, and the values of the other flags.
 llvm::Error checkValues(FlagTable &table, CompileFlags &compile);
 
-/// Builds the request of a plan search. The plan flags of the table are its constraints. A global
-/// batch that is not given stays 0. Measures this machine if `cluster` is this machine. `memory` is
-/// the text of `memoryFlag`, or empty.
+/// Builds the request of a plan search. The searched flags of the table give its constraints. A
+/// global batch that is not given stays 0. Measures this machine if `cluster` is this machine.
+/// `memory` is the text of `memoryFlag`, or empty.
 llvm::Expected<driver::PlanRequest> makeRequest(const FlagTable &table, const CompileFlags &compile,
                                                 const GivenCluster &cluster,
                                                 llvm::StringRef memoryFlag, llvm::StringRef memory);

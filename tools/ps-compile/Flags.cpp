@@ -465,8 +465,8 @@ bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
     status = error.isA<ps::FlagError>() ? int(BadCommandLine) : int(faults.getStatus());
     return check(std::move(error));
   }
-  output.plans = *answer;
-  output.planned = makePrediction(answer->plans.front(), *answer, cluster, request->ranks);
+  output.searchAnswer = *answer;
+  output.searchPrediction = makePrediction(answer->plans.front(), *answer, cluster, request->ranks);
   answer->neighbors.clear();
   printPlans(*answer, 5, llvm::outs());
   llvm::outs().flush();
@@ -476,7 +476,8 @@ bool planAutomatically(FlagTable &table, const Flags &f, CompileFlags &compile,
 /// Reads and checks all flags, including those of the plan file. With `--auto`, also searches for
 /// the plan. The first `table.assign` finds the name of the plan file. The second one assigns the
 /// values from this file.
-bool readValues(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &line, int &status) {
+bool readFlagsAndPlan(FlagTable &table, Flags &f, CompileFlags &compile, CommandLine &line,
+                      int &status) {
   if (!check(table.assign()) || !readStop(f, line) || !readFiles(f, line))
     return false;
   if (!f.planFile.empty() && (!check(table.readPlan(f.planFile)) || !check(table.assign())))
@@ -510,7 +511,7 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
   cl::HideUnrelatedOptions(table.getGroups());
   if (hasFlag(argc, argv, "auto"))
     table.takeConstraints();
-  if (!parseTool(argc, argv, kOverview) || !readValues(table, f, compile, line, status))
+  if (!parseTool(argc, argv, kOverview) || !readFlagsAndPlan(table, f, compile, line, status))
     return std::nullopt;
   if (c.inference)
     warnNoEffect(table.listGiven([](const FlagInfo &flag) { return flag.trains; }),
@@ -529,13 +530,13 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
       badFlag("write-plan", ": " + llvm::toString(std::move(error)));
       return std::nullopt;
     }
-    line.output.planWritten = f.writePlan;
-    line.output.plan = describePlan(table, c);
-    if (line.output.planned)
-      line.output.plan["predicted"] = line.output.planned->toJson();
+    line.output.writtenPlanFile = f.writePlan;
+    line.output.planFlags = describePlan(table, c);
+    if (line.output.searchPrediction)
+      line.output.planFlags["predicted"] = line.output.searchPrediction->toJson();
   }
-  line.output.planRead = f.planFile;
-  line.output.prediction = table.getPrediction();
+  line.output.givenPlanFile = f.planFile;
+  line.output.givenPrediction = table.getPrediction();
   if (!check(checkOutputFiles(line)))
     return std::nullopt;
   if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {

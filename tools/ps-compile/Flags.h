@@ -20,13 +20,14 @@ struct OutputOptions {
   bool check = false;      ///< whether the program includes its one-rank version
   bool isPortable = false; ///< whether the program is for other machines
   bool verbose = false;
-  std::string line;                         ///< the command line, for the program's --info
-  std::string planRead;                     ///< path given to --plan; empty: none
-  std::optional<PlanPrediction> prediction; ///< from the file of `--plan`
-  std::string planWritten;                  ///< path given to --write-plan; empty: none
-  llvm::json::Object plan;                  ///< Plan flags and their values
-  std::optional<driver::PlanAnswer> plans;  ///< plans that `--auto` found
-  std::optional<PlanPrediction> planned;    ///< of the plan that `--auto` chose
+  std::string line;                              ///< the command line, for the program's --info
+  std::string givenPlanFile;                     ///< path given to `--plan`; empty: none
+  std::optional<PlanPrediction> givenPrediction; ///< prediction in the file of `--plan`
+  std::string writtenPlanFile;                   ///< path given to `--write-plan`; empty: none
+  llvm::json::Object planFlags; ///< content of the file of `--write-plan`: Plan flags and values
+  std::optional<driver::PlanAnswer> searchAnswer; ///< plans that `--auto` found, for the report
+  /// Prediction for the plan that `--auto` chose, for the file of `--write-plan`.
+  std::optional<PlanPrediction> searchPrediction;
 };
 
 /// A flag of the command line, and the level whose passes use the flag.
@@ -39,7 +40,7 @@ struct CommandLine {
   driver::CompileOptions compile;
   driver::WalkOptions walk;
   OutputOptions output;
-  std::vector<GivenFlag> given; ///< given flags, except for those about files and reports
+  std::vector<GivenFlag> given; ///< given flags that have a `FlagInfo::level`
 };
 
 /// Parses argv. With `--auto`, also searches for the plan. On an error, prints the error and

@@ -25,7 +25,8 @@ struct NamedFile {
 bool isFile(llvm::StringRef value) { return value.ends_with(".json"); }
 
 std::vector<NamedFile> listReads(const CommandLine &line) {
-  std::vector<NamedFile> reads{{line.output.planRead, "plan"}, {line.output.measured, "measured"}};
+  std::vector<NamedFile> reads{{line.output.givenPlanFile, "plan"},
+                               {line.output.measured, "measured"}};
   if (isFile(line.compile.shardingPolicy))
     reads.push_back({line.compile.shardingPolicy, "sharding-policy"});
   if (isFile(line.compile.schedule))
@@ -51,7 +52,7 @@ std::vector<NamedFile> listWrites(const CommandLine &line) {
   std::vector<NamedFile> writes{{line.output.output, "o"},
                                 {line.output.report, "report"},
                                 {line.output.timeline, "write-timeline"},
-                                {line.output.planWritten, "write-plan"},
+                                {line.output.writtenPlanFile, "write-plan"},
                                 {line.walk.failurePath, "o", /*isForFailures=*/true}};
   if (!line.walk.dumpDir.empty())
     for (std::string &path : listDumps(line.walk))

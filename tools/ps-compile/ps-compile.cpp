@@ -77,8 +77,8 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
         llvm::errs() << "warning: " << flag.name << " has no effect: the flag is used by level "
                      << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
                      << " is already at level " << ps::stringifyLevel(level) << "\n";
-  if (!line.output.planWritten.empty() && level >= ps::Level::Planned)
-    return ps::createFlagError("write-plan \"" + line.output.planWritten + "\"",
+  if (!line.output.writtenPlanFile.empty() && level >= ps::Level::Planned)
+    return ps::createFlagError("write-plan \"" + line.output.writtenPlanFile + "\"",
                                ": " + line.compile.model + " is at level " +
                                    ps::stringifyLevel(level) +
                                    " and has already been planned; give the original model");
@@ -91,10 +91,10 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
 
 /// Fails if the plan file of `--plan` was made for another model.
 llvm::Error checkPrediction(ModuleOp module, const CommandLine &line) {
-  if (!line.output.prediction || getLevel(module) != ps::Level::Imported)
+  if (!line.output.givenPrediction || getLevel(module) != ps::Level::Imported)
     return llvm::Error::success();
-  return line.output.prediction->checkModel(line.output.planRead, line.compile.model,
-                                            countParameters(module));
+  return line.output.givenPrediction->checkModel(line.output.givenPlanFile, line.compile.model,
+                                                 countParameters(module));
 }
 
 /// Writes the report. After code generation, the report also has the names of the kernels.
@@ -102,7 +102,7 @@ LogicalResult report(ModuleOp module, const CommandLine &line) {
   if (line.output.report.empty())
     return success();
   return writeReport(module, {line.output.report, line.output.line, line.compile,
-                              line.output.measured, line.output.plans});
+                              line.output.measured, line.output.searchAnswer});
 }
 
 /// Replaces paths in source locations by file names, so that a portable program contains no paths
@@ -179,8 +179,8 @@ int printUsageError(llvm::Error error) {
 
 /// Prints the name of each file and folder written in addition to the program.
 void printWritten(const CommandLine &line) {
-  for (const std::string *path :
-       {&line.output.report, &line.output.timeline, &line.output.planWritten, &line.walk.dumpDir})
+  for (const std::string *path : {&line.output.report, &line.output.timeline,
+                                  &line.output.writtenPlanFile, &line.walk.dumpDir})
     if (!path->empty())
       llvm::errs() << "wrote " << *path << "\n";
 }
@@ -214,15 +214,15 @@ int main(int argc, char **argv) {
     return printUsageError(std::move(error));
   if (llvm::Error error = checkOutputFiles(*line, listWeightFiles(*module)))
     return printUsageError(std::move(error));
-  if (!line->output.planWritten.empty())
+  if (!line->output.writtenPlanFile.empty())
     if (std::optional<std::string> found = searchShardings(*module, line->compile)) {
       line->compile.shardingPolicy = *found;
-      line->output.plan["sharding-policy"] = describeText(*found);
+      line->output.planFlags["sharding-policy"] = describeText(*found);
     }
   if (failed(compile(context, *module, *line)))
     return faults.getStatus();
-  if (!line->output.planWritten.empty())
-    if (llvm::Error error = writePlanFile(line->output.planWritten, line->output.plan))
+  if (!line->output.writtenPlanFile.empty())
+    if (llvm::Error error = writePlanFile(line->output.writtenPlanFile, line->output.planFlags))
       return printUsageError(std::move(error));
   if (!line->walk.failurePath.empty())
     llvm::sys::fs::remove(line->walk.failurePath); // left by an earlier failed compile

@@ -143,12 +143,12 @@ llvm::Error readConstraints(PlanLine &line) {
   if (!file)
     return fail(llvm::toString(file.takeError()));
   for (const auto &[flag, text] : file->flags)
-    line.table.setDefault(flag, text);
+    line.table.giveFromFile(flag, text);
   if (file->policy && !line.table.isGiven("sharding-policy")) {
     auto policy = support::JsonDocument::parse(*file->policy);
     if (!policy)
       return fail(llvm::toString(policy.takeError()));
-    line.table.setDefault("sharding-policy", policy->getRoot().format());
+    line.table.giveFromFile("sharding-policy", policy->getRoot().format());
   }
   return llvm::Error::success();
 }

@@ -29,6 +29,7 @@ llvm::Expected<PlanShape> makeShape(llvm::StringRef mesh, int64_t ranks, int64_t
     return axes.takeError();
   for (const sharding::MeshAxis &axis : *axes) {
     shape.ranks *= axis.size;
+    // The ranks of a placement are pipeline coordinates.
     shape.placement.ranks *= axis.kind == ps::AxisKind::Pipeline ? axis.size : 1;
   }
   return shape;

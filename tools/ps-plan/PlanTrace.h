@@ -8,8 +8,8 @@ namespace parashard {
 
 /// The properties of a plan that can be compared with a trace.
 struct PlanShape {
-  int64_t ranks = 1;
-  schedules::Placement placement; ///< of the pipeline stages
+  int64_t ranks = 1;              ///< of the mesh
+  schedules::Placement placement; ///< of the pipeline stages; its ranks are pipeline coordinates
   int64_t microBatches = 1;
   std::string schedule; ///< as in `--schedule`; empty: the default
 };
