@@ -24,13 +24,16 @@ static int64_t toCount(llvm::StringRef text, int64_t most) {
   return std::clamp<int64_t>(value, -1, most);
 }
 
-/// The options in the first line that have a text value.
-static const llvm::StringMap<std::string CompileOptions::*> kTexts = {
-    {"mesh", &CompileOptions::mesh},           {"policy", &CompileOptions::shardingPolicy},
-    {"schedule", &CompileOptions::schedule},   {"recompute", &CompileOptions::recompute},
-    {"precision", &CompileOptions::precision}, {"clip-norm", &CompileOptions::clipNorm},
-    {"loss", &CompileOptions::loss},           {"offload", &CompileOptions::offload},
-    {"overlap", &CompileOptions::overlap}};
+/// Returns the options in the first line that have a text value.
+static const llvm::StringMap<std::string CompileOptions::*> &getTexts() {
+  static const llvm::StringMap<std::string CompileOptions::*> texts = {
+      {"mesh", &CompileOptions::mesh},           {"policy", &CompileOptions::shardingPolicy},
+      {"schedule", &CompileOptions::schedule},   {"recompute", &CompileOptions::recompute},
+      {"precision", &CompileOptions::precision}, {"clip-norm", &CompileOptions::clipNorm},
+      {"loss", &CompileOptions::loss},           {"offload", &CompileOptions::offload},
+      {"overlap", &CompileOptions::overlap}};
+  return texts;
+}
 
 static CompileOptions readOptions(llvm::StringRef line) {
   CompileOptions options;
@@ -39,7 +42,7 @@ static CompileOptions readOptions(llvm::StringRef line) {
   for (llvm::StringRef word : words) {
     auto [key, value] = word.split('=');
     bool isFile = (key == "policy" || key == "schedule") && value.contains('.');
-    if (auto text = kTexts.find(key); text != kTexts.end() && !isFile)
+    if (auto text = getTexts().find(key); text != getTexts().end() && !isFile)
       options.*text->second = value.str();
     else if (key == "micro-batches")
       options.microBatches = toCount(value, 64);

@@ -16,7 +16,7 @@ using namespace parashard::support;
 
 namespace parashard::evaluate {
 
-static const std::pair<llvm::StringLiteral, Type (*)(MLIRContext &)> kTypes[] = {
+static constexpr std::pair<llvm::StringLiteral, Type (*)(MLIRContext &)> kTypes[] = {
     {"F32", [](MLIRContext &c) -> Type { return Float32Type::get(&c); }},
     {"F64", [](MLIRContext &c) -> Type { return Float64Type::get(&c); }},
     {"F16", [](MLIRContext &c) -> Type { return Float16Type::get(&c); }},

@@ -569,7 +569,7 @@ private:
 
   /// Restricts the cut rules to the most even cuts that allow a partition with the load and bytes
   /// of `found`.
-  void keepCutsEven(int64_t load, StagePartition found) {
+  void keepCutsEven(int64_t load, const StagePartition &found) {
     std::vector<__int128> distances = getDistances();
     auto getIndex = [&](const StagePartition &partition) {
       return llvm::lower_bound(distances, getDistance(partition.cuts)) - distances.begin();
@@ -733,7 +733,7 @@ Expected<int64_t> findFirstLayer(ArrayRef<std::string> layers, const std::string
     return first;
   for (const std::string &layer : layers)
     if (!layer.empty() && isWithin(name, layer))
-      return createStringError("module '" + name + "' is inside the layer '" + layer +
+      return createStringError("module '" + Twine(name) + "' is inside the layer '" + layer +
                                "', which cannot be cut; give the path of a layer");
   std::vector<std::string> named;
   for (const std::string &layer : layers)

@@ -13,6 +13,7 @@
 #include <functional>
 #include <mutex>
 #include <random>
+#include <string>
 #include <unistd.h>
 #include <vector>
 
@@ -62,7 +63,7 @@ CommRef find(ncclComm_t handle) {
 
 int number(const char *name, int otherwise) {
   const char *text = std::getenv(name);
-  return text && *text ? std::atoi(text) : otherwise;
+  return text && *text ? int(std::strtol(text, nullptr, 10)) : otherwise;
 }
 
 size_t sizeOf(ncclDataType_t type) {
@@ -117,6 +118,7 @@ void inChunks(Comm &comm, size_t bytes, size_t most, Put &&put, Take &&take) {
 
 void sumSlots(Comm &comm, const Operation &op, char *out, size_t offset, size_t n) {
   std::vector<const void *> parts;
+  parts.reserve(size_t(comm.ranks));
   for (int i = 0; i < comm.ranks; ++i)
     parts.push_back(comm.board.slot(i) + offset);
   fake::combine(op.reduction, op.type, parts, out, n / sizeOf(op.type));
@@ -188,10 +190,8 @@ void exchange(Comm &comm, const std::vector<Operation> &operations) {
 
 /// $PSRT_FAKE_NCCL_HANG="RANK:N" makes the N-th batch of a rank in a communicator hang.
 bool isToHang(int rank, int64_t batch) {
-  int wanted = -1;
-  long long at = -1;
   const char *text = std::getenv("PSRT_FAKE_NCCL_HANG");
-  return text && std::sscanf(text, "%d:%lld", &wanted, &at) == 2 && wanted == rank && at == batch;
+  return text && text == std::to_string(rank) + ":" + std::to_string(batch);
 }
 
 void runBatch(void *data) {
@@ -211,6 +211,7 @@ void runBatch(void *data) {
                                                : allGather)(comm, op);
     exchange(comm, messages);
   } catch (const fake::BoardAborted &) {
+    return; // the communicator was aborted, so nobody waits for this batch
   }
 }
 
@@ -321,7 +322,7 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *ma
       int other[2];
       std::memcpy(other, comm->board.slot(rank), sizeof(other));
       if (other[0] == color)
-        members.push_back({other[1], rank});
+        members.emplace_back(other[1], rank);
     }
     comm->board.barrier();
     int number = comm->splits++;
