@@ -289,6 +289,51 @@ TEST(Program, TokensAreLocalToAFunctionAndWaitedForInIt) {
             std::string::npos);
 }
 
+/// Returns an error message of the parser, or "". The program has 3 pipeline coordinates, a
+/// function with the instructions `function`, and an entry "step" with the instructions `entry` on
+/// coordinate 1.
+static std::string parsePipeline(const std::string &function, const std::string &entry) {
+  return errorOf([&] {
+    parseProgram(R"({"version": 1, "arena_bytes": [4096, 4096, 4096], "variables": [],
+      "mesh": [{"name": "pp", "kind": "pipeline", "size": 3}], "inputs": [],
+      "functions": [{"name": "f", "bases": 1, "code": [)" +
+                 function + R"(]}], "programs": [{"name": "step", "pp": 1, "code": [)" + entry +
+                 "]}]}");
+  });
+}
+
+TEST(Program, OnlyEntriesCommunicateBetweenPipelineCoordinates) {
+  auto message = [](const std::string &op, int peer) {
+    return R"({"op": ")" + op + R"(", "pp": )" + std::to_string(peer) +
+           R"(, "bytes": 4, "wait": 0, "queue": "q", "value": 0, "micro_batch": 0, "in": 0,
+              "out": 0}, {"wait": 0})";
+  };
+  auto reduce = [](const std::string &coordinates) {
+    return R"({"op": "all_reduce", "dtype": "f32", "axes": [], "over_pp": )" + coordinates +
+           R"(, "count": 1, "in": 0, "out": 64, "queue": "q", "wait": 0}, {"wait": 0})";
+  };
+  auto contains = [](const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_EQ(parsePipeline("", message("send", 2)), "");
+  EXPECT_EQ(parsePipeline("", reduce("[0, 1]")), "");
+  std::string found = parsePipeline(message("send", 2), "");
+  EXPECT_TRUE(contains(found, R"(function "f" has a message to pipeline coordinate 2)")) << found;
+  found = parsePipeline(message("recv", 0), "");
+  EXPECT_TRUE(contains(found, R"(function "f" has a message from pipeline coordinate 0)")) << found;
+  found = parsePipeline(reduce("[0, 1]"), "");
+  EXPECT_TRUE(contains(found, R"(function "f" has an all_reduce over pipeline coordinates)"))
+      << found;
+  found = parsePipeline("", message("recv", 1));
+  EXPECT_TRUE(contains(
+      found, R"(entry "step" has a message from pipeline coordinate 1 to itself; compile)"))
+      << found;
+  found = parsePipeline("", reduce("[0, 2]"));
+  EXPECT_TRUE(
+      contains(found, R"(entry "step" has an all_reduce on pipeline coordinate 1 that runs)"))
+      << found;
+}
+
 static std::vector<int64_t> readRow(const Program &program, const SampleSource &source, int input,
                                     int64_t sample) {
   std::vector<int64_t> row(3);

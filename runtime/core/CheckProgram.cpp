@@ -98,16 +98,35 @@ void checkCollective(const CollectiveOp &op, const Mesh &mesh) {
               (long long)shards);
 }
 
-void checkMeeting(const Instruction &instruction, int64_t coordinate) {
-  if (const auto *op = std::get_if<MessageOp>(&instruction.op);
-      op && (coordinate < 0 || op->peer == coordinate))
-    PSRT_FAIL(BadInput, "a message to or from pipeline coordinate %lld is not allowed here",
-              (long long)op->peer);
+void checkNoPipelineCommunication(const Instruction &instruction, const std::string &function) {
+  if (const auto *op = std::get_if<MessageOp>(&instruction.op))
+    PSRT_FAIL(BadInput,
+              "function \"%s\" has a message %s pipeline coordinate %lld, which only programs may "
+              "have; compile again",
+              function.c_str(), op->receives ? "from" : "to", (long long)op->peer);
+  const auto *op = std::get_if<CollectiveOp>(&instruction.op);
+  if (op && !op->overPipeline.empty())
+    PSRT_FAIL(BadInput,
+              "function \"%s\" has an %s over pipeline coordinates, which only programs may have; "
+              "compile again",
+              function.c_str(), op->name());
+}
+
+void checkPipelineCommunication(const Instruction &instruction, const std::string &entry,
+                                int64_t coordinate) {
+  const auto *message = std::get_if<MessageOp>(&instruction.op);
+  if (message && message->peer == coordinate)
+    PSRT_FAIL(BadInput,
+              "entry \"%s\" has a message from pipeline coordinate %lld to itself; compile again",
+              entry.c_str(), (long long)coordinate);
   const auto *op = std::get_if<CollectiveOp>(&instruction.op);
   if (op && !op->overPipeline.empty() &&
       std::find(op->overPipeline.begin(), op->overPipeline.end(), coordinate) ==
           op->overPipeline.end())
-    PSRT_FAIL(BadInput, "an %s over other pipeline coordinates is not allowed here", op->name());
+    PSRT_FAIL(BadInput,
+              "entry \"%s\" has an %s on pipeline coordinate %lld that runs only over other "
+              "coordinates; compile again",
+              entry.c_str(), op->name(), (long long)coordinate);
 }
 
 void checkKernel(const KernelOp &op, size_t arguments) {

@@ -18,10 +18,13 @@ void checkFactors(const Placement &placement, const Mesh &mesh);
 /// Checks that numbers of elements do not overflow, that the dims of an all_to_all exist, that the
 /// targets of a permute are a permutation, and that pipeline coordinates ascend.
 void checkCollective(const CollectiveOp &op, const Mesh &mesh);
-/// Checks communication between pipeline coordinates in the program of `coordinate`: the peer of a
-/// message must be another coordinate, and a collective must include `coordinate`. A function
-/// (`coordinate` -1) must not communicate between pipeline coordinates.
-void checkMeeting(const Instruction &instruction, int64_t coordinate);
+/// Checks that an instruction of a function does not communicate between pipeline coordinates.
+/// Only programs may do so.
+void checkNoPipelineCommunication(const Instruction &instruction, const std::string &function);
+/// Checks communication between pipeline coordinates in the program of an entry on `coordinate`:
+/// the peer of a message must be another coordinate, and a collective must include `coordinate`.
+void checkPipelineCommunication(const Instruction &instruction, const std::string &entry,
+                                int64_t coordinate);
 /// Checks the grid of a kernel, and that the indices of written arguments are valid.
 void checkKernel(const KernelOp &op, size_t arguments);
 /// Check the sizes of windows, and that numbers of elements do not overflow.

@@ -103,7 +103,7 @@ Function parseFunction(const Json &object, const Program &program) {
         get(instruction, "op").is_null()
             ? parseWait(instruction, result.code, "function \"" + result.name + "\"")
             : parseInstruction(instruction, program.mesh));
-    checkMeeting(result.code.back(), /*coordinate=*/-1);
+    checkNoPipelineCommunication(result.code.back(), result.name);
     if (std::holds_alternative<TransferOp>(result.code.back().op))
       PSRT_FAIL(BadInput,
                 "function \"%s\" copies to or from host memory, which only programs may "
@@ -214,7 +214,7 @@ void addProgram(const Json &object, Program &program) {
               (long long)coordinate);
   code = parseCode(object, name, program);
   for (const Instruction &instruction : code.instructions)
-    checkMeeting(instruction, coordinate);
+    checkPipelineCommunication(instruction, name, coordinate);
   const Json &outputs = get(object, "outputs");
   if (!outputs.is_null())
     for (const Json &output : outputs)

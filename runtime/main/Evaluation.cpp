@@ -328,7 +328,7 @@ void evaluateOnly(Session &session, const Flags &flags) {
   DataOptions options = flags.data;
   options.files = flags.evalData.empty() ? flags.data.files : flags.evalData;
   if (options.files.empty())
-    PSRT_FAIL(BadArgument, "--eval needs --eval-data");
+    PSRT_FAIL(BadArgument, "--eval has no data to evaluate; give --eval-data FILE or --data FILE");
   auto source = openData(session.getProgram(), options);
   noteUnreadTensors(session, *source, "the evaluation data");
   Evaluator evaluator(session, *source, flags.evalSteps);

@@ -280,6 +280,10 @@ def test_bad_flag_of_the_program(tmp_path, program, flags, words):
     refuse([*line, *flags], tmp_path, 2, *words)
 
 
+def test_evaluation_without_data(tmp_path, program):
+    refuse([program, "--eval"], tmp_path, 2, "--eval has no data", "give --eval-data FILE or --data FILE")
+
+
 @pytest.mark.parametrize(
     "flags,words",
     [
