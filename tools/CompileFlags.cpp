@@ -59,13 +59,14 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
          .trains = true},
         c.freeze);
   t.add({"init", "[GLOB=]VALUES",
-         "initial values of parameters exported without data: \"[GLOB=]normal(0.02)\", "
-         "uniform(a,b), zeros, ones",
+         "initial values of parameters exported without data, and with --weights none of any "
+         "parameters: \"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones",
          Training},
         c.init);
   t.add({"weights", "FROM",
          "where the program reads weights from: reference (the model's file), copy (a copy inside "
-         "the program) or none (the file given to the program's --weights)"},
+         "the program) or none (the file given to the program's --weights); only ps-compile uses "
+         "this flag, because a plan does not depend on weights"},
         c.weights, {"reference", "copy", "none"});
 }
 
@@ -168,9 +169,10 @@ static void addStepFlags(FlagTable &t, CompileFlags &f) {
   t.add({.name = "recompute",
          .value = "MODE",
          .help =
-             "activation checkpointing: none, selective, full[+communication], "
-             "modules=GLOB,... or budget=BYTES (the fastest choice found that needs at most this "
-             "memory per rank, such as 12GB or 500MiB)",
+             "activation checkpointing: none, selective, full, full+communication (like full, but "
+             "also repeats collectives instead of saving their results), modules=GLOB,... or "
+             "budget=BYTES (the fastest choice found that needs at most this memory per rank, "
+             "such as 12GB or 500MiB)",
          .level = Planned,
          .inPlan = true,
          .trains = true},
@@ -191,9 +193,9 @@ static void addSpeedFlags(FlagTable &t, CompileOptions &c) {
   using enum ps::Level;
   t.add({.name = "overlap",
          .value = "N",
-         .help = "overlap tensor-parallel collectives with matmuls: auto (on GPUs, if overlap "
-                 "saves time), off, or N (where possible, start collectives early, and split those "
-                 "next to a matmul into N chunks)",
+         .help = "overlap tensor-parallel collectives with matmuls: auto (if the cluster's rates "
+                 "predict that overlap saves time), off, or N (where possible, start collectives "
+                 "early, and split those next to a matmul into N chunks)",
          .level = Partitioned,
          .inPlan = true},
         c.overlap);

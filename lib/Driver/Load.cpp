@@ -19,7 +19,7 @@ namespace parashard::driver {
 static StringRef getVerifiers(ps::Level level) {
   switch (level) {
   case ps::Level::Imported: // verified by the first pass of the next level
-  case ps::Level::Planned:  // may lack shardings; level `partitioned` is verified instead
+  case ps::Level::Planned:  // ops may lack ps.shardings; `partitioned` is verified instead
   case ps::Level::Native:
     return "";
   case ps::Level::Training:

@@ -86,8 +86,8 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
     `all_reduce` or `reduce_scatter`, or is the first user of the result of an `all_gather`. One
     chunk is multiplied while another chunk is in transit. No value changes.
 
-    Ops of functions that write variables do not move. On CPUs, where the compute cores also
-    communicate, nothing changes unless `chunks` is set.
+    Ops of functions that write variables do not move. If the cluster's `overlap_slowdown` is 2 or
+    more, as in the preset `cpu-mpi`, nothing changes unless `chunks` is set.
   }];
   let options = [
     Option<"chunks", "chunks", "int64_t", /*default=*/"0",

@@ -21,8 +21,8 @@ PAGE = ROOT / "docs/ps-compile-flags.md"
 ABOUT = """\
 # Flags of ps-compile
 
-`ps-compile --help` prints these flags. A plan file (`--plan`) may set `--target` and the flags of
-the section Plan.
+`ps-compile --help` prints these flags. A plan file (`--plan`) may set `--batch`, `--target` and the
+flags of the section Plan.
 `build/venv/bin/python test/python/test_help.py` makes this page from `ps-compile --help`.
 [program-flags.md](program-flags.md) has the flags of a compiled program.
 

@@ -46,7 +46,8 @@ void addFlags(PlanLine &line, bool predicts) {
          "also find the best plan with this choice, and compare it: tp=4, zero=3; repeatable"},
         line.whyNot);
   t.add({"finalists", "K",
-         "compile the best K plans, and write them to the folder of -o: plan-1.json, ..."},
+         "compile the best K plans, and write plan-1.json, plan-2.json, ... to the folder that -o "
+         "names"},
         line.finalists, {1, 16});
   t.add({"diff", "PLAN.json", "compare two plan files: --diff A.json B.json"}, line.diff);
   if (predicts)
@@ -61,7 +62,8 @@ void addFlags(PlanLine &line, bool predicts) {
            "--predict, --measured TRACE.json takes the times of kernels and matmuls from a trace"},
           line.compares);
   t.add({"o", "PLAN.json",
-         "write the plan (with --predict: the price) to this file; -: to standard output"},
+         "write the plan (with --predict: the price) to this file; with --finalists, write the "
+         "plans to this folder; -: to standard output"},
         line.output);
   if (!predicts)
     t.takeConstraints();
