@@ -24,7 +24,8 @@ std::string describe(const Json &value) {
 std::string toText(const std::string &path, const std::string &key, const Json &value,
                    bool isItem) {
   if (value.is_string() && value.get<std::string>().empty())
-    refuse(path, "\"" + key + "\" is empty; omit it, or give a value");
+    refuse(path, isItem ? "an item of \"" + key + "\" is empty; remove the item, or give a value"
+                        : "\"" + key + "\" is empty; omit it, or give a value");
   if (value.is_string() && value.get<std::string>().find('\0') != std::string::npos)
     refuse(path,
            "\"" + key + "\" contains a NUL byte, which ends a command-line argument; remove it");

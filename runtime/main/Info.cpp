@@ -115,8 +115,10 @@ void printVariables(const Program &program) {
     }
 }
 
-void countCollective(const Program &program, const Instruction &instruction,
-                     std::map<std::string, std::pair<int64_t, int64_t>> &counts) {
+/// Adds a collective, send or receive to the number and operand bytes of its kind. Ignores all
+/// other instructions.
+void countCommunication(const Program &program, const Instruction &instruction,
+                        std::map<std::string, std::pair<int64_t, int64_t>> &counts) {
   auto add = [&](const std::string &name, int64_t operand) {
     auto &[count, bytes] = counts[name];
     ++count;
@@ -132,17 +134,18 @@ void countCollective(const Program &program, const Instruction &instruction,
         op->bytes(program.mesh));
 }
 
-void printCollectives(const Program &program, const EntryPoint &entry, int64_t coordinate) {
+/// Prints the numbers and sizes of the collectives, sends and receives of an entry.
+void printCommunication(const Program &program, const EntryPoint &entry, int64_t coordinate) {
   std::map<std::string, std::pair<int64_t, int64_t>> counts;
   const EntryCode &all = entry.programs[coordinate];
   for (const ProgramEntry &code : all.code) {
     if (code.function < 0)
-      countCollective(program, all.instructions[code.instruction], counts);
+      countCommunication(program, all.instructions[code.instruction], counts);
     else
       for (const Instruction &instruction : program.functions[code.function].code)
-        countCollective(program, instruction, counts);
+        countCommunication(program, instruction, counts);
   }
-  std::printf("collectives per %s (operand bytes per rank%s)\n", entry.name(),
+  std::printf("communication per %s (operand bytes per rank%s)\n", entry.name(),
               ofCoordinate(program, coordinate).c_str());
   for (const auto &[name, sizes] : counts)
     std::printf("  %-36s %5lld  %s\n", name.c_str(), (long long)sizes.first,
@@ -242,7 +245,7 @@ void printInfo(const Program &program) {
   const EntryPoint *entry = program.entry(EntryKind::Step);
   entry = entry ? entry : program.entry(EntryKind::Forward);
   for (int64_t coordinate = 0; entry && coordinate < program.mesh.pipelineSize(); ++coordinate)
-    printCollectives(program, *entry, coordinate);
+    printCommunication(program, *entry, coordinate);
   if (program.flopsPerStep > 0)
     std::printf("flops       %.4g of matmuls, convolutions and attention %s, whole model\n",
                 program.flopsPerStep, program.entry(EntryKind::Step) ? "per step" : "per batch");

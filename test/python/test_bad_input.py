@@ -561,6 +561,8 @@ func.func @forward(%x: tensor<2xf32> {ps.name = "x"}) -> (tensor<2xf32> {ps.name
         (("--ranks", "many"), 2, ["--ranks", "many"]),
         (("--steps", "0"), 2, ["--steps"]),
         (("--micro-batches", "0"), 2, ["--micro-batches"]),
+        (("--steps", "2"), 2, ["--steps needs --entry step"]),
+        (("--entry", "micro_batch", "--micro-batches", "2"), 2, ["--micro-batches needs --entry step"]),
         (("--set", "w"), 2, ["--set w", "NAME=V"]),
         (("--set", "w=many"), 2, ["--set w=many"]),
         (("--set", "v=1"), 2, ["--set v=1"]),

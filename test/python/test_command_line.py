@@ -167,7 +167,7 @@ def test_flags_win_over_the_config(trained):
         ('{"steps": "many"}', ["--steps", "many"]),
         ('{"steps": 1, "steps": 2}', ['"steps" is given twice']),
         ('{"save": ""}', ['"save" is empty; omit it']),
-        ('{"data": ["data.safetensors", ""]}', ['"data" is empty; omit it']),
+        ('{"data": ["data.safetensors", ""]}', ['an item of "data" is empty; remove the item, or give a value']),
         ('{"steps": 1e999}', ["--config", "overflow", "1e999"]),
     ],
 )

@@ -171,6 +171,7 @@ def test_info_has_a_section_for_each_coordinate(tmp_path, exports):
     said = oracle.run(["./program", "--info"], tmp_path)
     for coordinate in "01":
         assert f"per rank of pipeline coordinate {coordinate}, including:" in said
+        assert f"communication per step (operand bytes per rank of pipeline coordinate {coordinate})\n" in said
     assert re.search(r"transformer.wte.weight +f32 +\[96, 32\].*tied: lm_head.weight", said), said
     assert re.search(r"transformer.h.0.ln_1.weight .* pp 0\n", said) and re.search(r"transformer.ln_f.weight .* pp 1\n", said)
     assert re.search(r"send act.0-1 +2 ", said) and re.search(r"recv grad.1-0 +2 ", said) and "all_reduce over pipeline coordinates" in said

@@ -123,6 +123,7 @@ def test_an_output_replaces_no_input(gpt, cluster, plan, tmp_path):
         (search, gpt, "is the model itself"),
         (search, cluster, "is read by --cluster"),
         ([*search, "--constraints", constraints], constraints, "is read by --constraints"),
+        (finalists, "-", "--finalists writes several plans; give a folder to -o, such as -o plans"),
         (finalists, tmp_path / "a", f"--finalists: output '{tmp_path}/a/plan-1.json' is a folder; remove this folder, or give another one to -o"),
         ([*finalists, "--constraints", tmp_path / "b/plan-2.json"], tmp_path / "b", "plan-2.json' is read by --constraints; give another folder to -o"),
         (["ps-plan", gpt, "--predict", "--plan", plan], plan, "is read by --plan"),

@@ -113,7 +113,8 @@ llvm::Error checkFinalists(const PlanLine &line) {
 
 llvm::Error checkOutput(PlanLine &line) {
   if (line.finalists && (line.output.empty() || line.output == "-"))
-    return createFlagError("finalists", " writes several plans; give their folder, -o plans");
+    return createFlagError("finalists",
+                           " writes several plans; give a folder to -o, such as -o plans");
   if (line.output.empty() || line.output == "-")
     return llvm::Error::success();
   if (line.finalists) {

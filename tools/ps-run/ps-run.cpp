@@ -21,7 +21,8 @@ namespace {
 
 constexpr const char *kOverview = R"(runs a Parashard module, op by op, on N ranks in this process
 
-ps-run is the reference evaluator: slow and exact. Compiled programs are tested against its results.
+ps-run is a slow reference evaluator: tests compare compiled programs with its results. For floats,
+each op computes in f64 and rounds its results to their element types.
 
 EXAMPLE
   ps-run 3-partitioned.mlir --entry step --micro-batches 2 --inputs batch.safetensors --outputs after.safetensors
@@ -44,12 +45,15 @@ struct Flags {
                              cl::value_desc("ENTRY"), cl::init("forward"), cl::cat(category)};
   cl::opt<int64_t> ranks{"ranks", cl::desc("fail unless the mesh of the module has N ranks"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
-  cl::opt<int64_t> microBatches{"micro-batches", cl::desc("micro-batches per step"),
+  cl::opt<int64_t> microBatches{"micro-batches",
+                                cl::desc("with --entry step: micro-batches per step"),
                                 cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<int64_t> steps{
       "steps",
-      cl::desc("steps to run; dim 0 of each input is split evenly over the steps; an input whose "
-               "dim 0 is not divisible by N is passed unchanged to each step"),
+      cl::desc(
+          "with --entry step: steps to run. Dim 0 of each input is split evenly over the "
+          "steps. A scalar, or an input whose dim 0 is not divisible by N, is passed unchanged "
+          "to each step"),
       cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
@@ -259,6 +263,12 @@ int main(int argc, char **argv) {
   if (flags.steps < 1 || flags.microBatches < 1)
     return printUsageError(
         llvm::toString(ps::createFlagError("steps", " and --micro-batches must be at least 1")));
+  if (flags.entry != "step")
+    for (const cl::Option *flag :
+         std::initializer_list<const cl::Option *>{&flags.steps, &flags.microBatches})
+      if (flag->getNumOccurrences())
+        return printUsageError(
+            llvm::toString(ps::createFlagError(flag->ArgStr, " needs --entry step")));
   if (!(flags.tolerance >= 0))
     return printUsageError(
         llvm::toString(ps::createFlagError("tolerance", " must not be negative")));
