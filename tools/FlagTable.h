@@ -104,8 +104,9 @@ public:
 
   /// Gives plan flags the values from the file at `path`. The next call of `assign` checks the
   /// values and writes the targets. Flags that the command line gives keep their values.
-  /// `--micro-batches` and `--global-batch` count as the same flag. Fails if the file's prediction
-  /// is for another number of ranks than the file's mesh. Errors name the file.
+  /// If the command line gives `--micro-batches`, the file's `--global-batch` is ignored too, and
+  /// vice versa. Fails if the file's prediction is for another number of ranks than the file's
+  /// mesh. Errors name the file.
   llvm::Error readPlan(llvm::StringRef path);
   /// Reads a plan file without setting flags. Checks keys and types of values. Errors do not name
   /// the file.

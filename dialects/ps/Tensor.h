@@ -10,7 +10,7 @@
 namespace parashard::ps {
 
 /// A row-major tensor on the host. Floats are stored as doubles, rounded to the element type when
-/// they are set. Integers and bools are stored as int64. Simple and exact rather than fast.
+/// they are set. Integers and bools are stored as int64. Simple rather than fast.
 class Tensor {
 public:
   Tensor() = default;

@@ -13,7 +13,8 @@ namespace parashard {
 /// Returns the same text for all spellings of a regular or missing file. Example: "./a", a link to
 /// "a" and a hard link of "a" give the same text. A regular file is identified by its device and
 /// inode, a missing file by its canonical folder and name. Devices, pipes and folders are
-/// identified by the path as given: two writers of a device or pipe lose no data.
+/// identified by the path as given. Two spellings of one device or pipe therefore count as two
+/// files. This is harmless: the writers of a device or pipe do not overwrite each other's data.
 inline std::string identifyFile(const std::string &path) {
   namespace fs = std::filesystem;
   struct stat info;

@@ -29,8 +29,8 @@ inline std::optional<std::pair<bool, size_t>> matchGlobSet(std::string_view glob
 
 /// Returns whether a glob matches a name. `*` matches any characters, `?` matches one, `[a-c]` one
 /// of a set and `[!a-c]` one outside a set. Example: "layers.*.w[qk]" matches "layers.3.wq". After
-/// a mismatch, only the last `*` is extended, so the time is at most proportional to glob length x
-/// name length.
+/// a mismatch, only the last `*` is extended. If each "[" has a closing "]", the time is therefore
+/// at most proportional to glob length x name length.
 inline bool matchesGlob(std::string_view glob, std::string_view name) {
   size_t at = 0, position = 0, star = std::string_view::npos, taken = 0;
   while (position < name.size()) {

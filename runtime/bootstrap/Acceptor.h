@@ -16,7 +16,8 @@ struct Arrival {
   Nonce challenge{}; ///< challenge sent to the connection
 };
 
-/// Accepts connections and identifies them by a first message of fixed size.
+/// Accepts connections, and returns each connection with its first message, which has a fixed size.
+/// The caller checks the message to decide whether the connection belongs to the job.
 class Acceptor {
 public:
   /// `bytes` is the size of a message. With `greets`, the acceptor first sends a challenge to each

@@ -22,22 +22,22 @@ static int64_t findAt(const std::vector<BufferLifetime> &buffers, int64_t addres
   return 0;
 }
 
-int64_t BufferExtents::inScratch(const ProgramEntry &entry, const Instruction &instruction,
+int64_t BufferExtents::inScratch(const ProgramEntry &element, const Instruction &instruction,
                                  int64_t address) const {
-  if (entry.function < 0 || entry.bases.empty())
+  if (element.function < 0 || element.bases.empty())
     return 0;
-  const Function &function = program.functions[entry.function];
-  return findAt(function.buffers, address - entry.bases.back(), &instruction - &function.code[0]);
+  const Function &function = program.functions[element.function];
+  return findAt(function.buffers, address - element.bases.back(), &instruction - &function.code[0]);
 }
 
-int64_t BufferExtents::find(const EntryCode &point, const ProgramEntry &entry,
+int64_t BufferExtents::find(const EntryCode &point, const ProgramEntry &element,
                             const Instruction &instruction, int64_t address) const {
   auto above = variables.upper_bound(address);
   if (above != variables.begin() && std::prev(above)->second > address)
     return std::prev(above)->second - address;
-  if (int64_t found = inScratch(entry, instruction, address))
+  if (int64_t found = inScratch(element, instruction, address))
     return found;
-  if (int64_t found = findAt(point.buffers, address, &entry - &point.code[0]))
+  if (int64_t found = findAt(point.buffers, address, &element - &point.code[0]))
     return found;
   int64_t kept = point.slotBase + point.slots * point.slotBytes;
   if (point.slotBytes > 0 && address >= point.slotBase && address < kept)

@@ -11,12 +11,12 @@ class BufferExtents {
 public:
   BufferExtents(const Program &program, int64_t coordinate);
   /// Returns the number of bytes from an address to the end of the buffer that contains it while
-  /// `instruction` of `entry` runs. Returns 1 if the memory plan has no buffer at the address.
-  int64_t find(const EntryCode &point, const ProgramEntry &entry, const Instruction &instruction,
+  /// `instruction` of `element` runs. Returns 1 if the memory plan has no buffer at the address.
+  int64_t find(const EntryCode &point, const ProgramEntry &element, const Instruction &instruction,
                int64_t address) const;
 
 private:
-  int64_t inScratch(const ProgramEntry &entry, const Instruction &instruction,
+  int64_t inScratch(const ProgramEntry &element, const Instruction &instruction,
                     int64_t address) const;
 
   const Program &program;

@@ -75,8 +75,8 @@ static MemoryRange rangeOf(const BufferLifetime &buffer) {
 }
 
 MemoryRange MemoryCheck::rangeInScratch(const BufferLifetime &buffer,
-                                        const ProgramEntry &entry) const {
-  int64_t scratch = entry.bases.empty() ? 0 : entry.bases.back();
+                                        const ProgramEntry &element) const {
+  int64_t scratch = element.bases.empty() ? 0 : element.bases.back();
   return {scratch + buffer.address, scratch + buffer.address + buffer.bytes};
 }
 
@@ -119,18 +119,18 @@ void MemoryCheck::begin(const EntryCode &next) {
     accept(range);
 }
 
-void MemoryCheck::enter(const ProgramEntry &entry) {
-  current = &entry;
-  int64_t at = &entry - code->code.data();
+void MemoryCheck::enter(const ProgramEntry &element) {
+  current = &element;
+  int64_t at = &element - code->code.data();
   for (; born < births.size() && births[born]->begin <= at; ++born)
     hold(rangeOf(*births[born]));
 }
 
-void MemoryCheck::finish(const ProgramEntry &entry) {
-  if (entry.function >= 0)
-    for (const BufferLifetime &buffer : program.functions[entry.function].buffers)
-      release(rangeInScratch(buffer, entry));
-  int64_t at = &entry - code->code.data();
+void MemoryCheck::finish(const ProgramEntry &element) {
+  if (element.function >= 0)
+    for (const BufferLifetime &buffer : program.functions[element.function].buffers)
+      release(rangeInScratch(buffer, element));
+  int64_t at = &element - code->code.data();
   for (; dead < deaths.size() && deaths[dead]->end <= at; ++dead)
     release(rangeOf(*deaths[dead]));
 }
@@ -156,15 +156,15 @@ const MemoryRange *MemoryCheck::find(int64_t address) const {
   return &std::prev(above)->second;
 }
 
-void MemoryCheck::before(const Bound &bound, const ProgramEntry &entry) {
-  if (&entry != current)
-    enter(entry);
-  if (entry.function >= 0) {
-    const Function &function = program.functions[entry.function];
+void MemoryCheck::before(const Bound &bound, const ProgramEntry &element) {
+  if (&element != current)
+    enter(element);
+  if (element.function >= 0) {
+    const Function &function = program.functions[element.function];
     int64_t at = bound.instruction - function.code.data();
     for (const BufferLifetime &buffer : function.buffers)
       if (buffer.begin == at)
-        hold(rangeInScratch(buffer, entry));
+        hold(rangeInScratch(buffer, element));
   }
   named.clear();
   for (size_t i = 0; i < bound.instruction->buffers.size(); ++i) {

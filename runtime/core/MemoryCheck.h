@@ -25,13 +25,13 @@ public:
   /// Begins an entry point, before its first instruction. Accepts all data that the host has
   /// written so far.
   void begin(const EntryCode &code);
-  /// Check an instruction before and after it runs. Fail if it uses an address without a live
-  /// buffer, or has changed bytes outside of its buffers. The message contains the instruction, its
-  /// location and the address.
-  void before(const Bound &bound, const ProgramEntry &entry);
+  /// Check an instruction of a code element before and after the instruction runs. Fail if the
+  /// instruction uses an address without a live buffer, or has changed bytes outside of its
+  /// buffers. The message contains the instruction, its location and the address.
+  void before(const Bound &bound, const ProgramEntry &element);
   void after(const Bound &bound);
-  /// Ends an element of the entry's code (a run, or one instruction), after its last instruction.
-  void finish(const ProgramEntry &entry);
+  /// Ends a code element (a run of a function, or one instruction), after its last instruction.
+  void finish(const ProgramEntry &element);
 
   /// Return the highest end of a planned buffer, and the end of the highest written byte, over all
   /// entries that ran.
@@ -48,9 +48,10 @@ private:
   /// Fills all bytes that are not in use with NaN.
   void poisonRest();
   void release(MemoryRange range);
-  void enter(const ProgramEntry &entry);
+  /// Begins a code element, before its first instruction.
+  void enter(const ProgramEntry &element);
   /// Returns the address range of a scratch buffer in one run of its function.
-  MemoryRange rangeInScratch(const BufferLifetime &buffer, const ProgramEntry &entry) const;
+  MemoryRange rangeInScratch(const BufferLifetime &buffer, const ProgramEntry &element) const;
   const MemoryRange *find(int64_t address) const;
   void checkUnchanged(const Bound &bound);
   void checkUnchanged(const Bound &bound, int64_t begin, int64_t end);
@@ -63,8 +64,9 @@ private:
   Arena &arena;
   Arena copy;
   const EntryCode *code = nullptr;
-  const ProgramEntry *current = nullptr; ///< the code element with the current instruction
-  std::vector<const BufferLifetime *> births, deaths; ///< sorted by begin; sorted by end
+  const ProgramEntry *current = nullptr;      ///< the code element with the current instruction
+  std::vector<const BufferLifetime *> births; ///< buffers of the entry, sorted by begin
+  std::vector<const BufferLifetime *> deaths; ///< the same buffers, sorted by end
   size_t born = 0, dead = 0;
   std::map<int64_t, MemoryRange> held;              ///< ranges in use, keyed by their first byte
   std::vector<MemoryRange> named;                   ///< ranges that the current instruction uses

@@ -319,7 +319,7 @@ struct EntryCode {
   std::vector<Instruction> instructions;
   std::vector<BufferLifetime> buffers; ///< lifetimes of values, except those in slots
   bool hasBuffers = false;             ///< whether the program's table contains `buffers`
-  int64_t updateFrom = -1;             ///< index in `code` of the update's first entry; -1: unknown
+  int64_t updateFrom = -1; ///< index in `code` of the update's first element; -1: unknown
   int64_t slots = 1, slotBase = 0, slotBytes = 0;
   /// Moves an address in slot 0 to the same position in `slot`. Returns other addresses unchanged.
   int64_t inSlot(int64_t address, int64_t slot) const {

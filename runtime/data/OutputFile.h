@@ -1,4 +1,5 @@
-// Writes files that appear under their name only when they are complete.
+// Writes files under a temporary name. A file gets its own name when it is complete, or when
+// `publish` is called. Devices and pipes are written in place.
 #ifndef PSRT_DATA_OUTPUTFILE_H
 #define PSRT_DATA_OUTPUTFILE_H
 

@@ -22,8 +22,8 @@ public:
   /// for the probe.
   void run();
   /// Returns the spread of the repeated matmuls. In the process of rank 0, the spread covers the
-  /// matmuls of all ranks. In every other process, the spread covers only the matmuls of its own
-  /// ranks. Must be called after `run`.
+  /// matmuls of all ranks. In every other process, the spread covers only the matmuls of the
+  /// process's own rank. Must be called after `run`.
   const RunSpread &getSpread() const { return spread; }
   /// Returns the use of the cores during `run`. The process of rank 0 gets one entry per process;
   /// every other process gets only its own entry.

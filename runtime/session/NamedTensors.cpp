@@ -70,8 +70,9 @@ std::string NamedTensors::derive(std::string prefix, const std::string &name,
   return prefix + name;
 }
 
-/// Adds a variable under its names. The file range of `view` specifies which part of the tensor is
-/// in the variable.
+/// Adds a variable under `names`. The file range of `view` (`file.lower`) specifies which part of
+/// the tensor the variable contains. `view` is the variable itself, or the parameter of a gradient,
+/// average or optimizer state. Without a file range, the variable contains the whole tensor.
 void NamedTensors::add(const Program &program, int index, std::vector<std::string> names,
                        const Variable &view) {
   const Variable &variable = program.variables[index];

@@ -8,14 +8,14 @@
 namespace psrt {
 
 std::string sumOfBytes(const char *data, size_t bytes) {
-  uint64_t hash =
-      0xCBF29CE484222325u; // FNV-1a over words of 8 bytes, then over the remaining bytes
+  // Similar to FNV-1a, first over words of 8 bytes, then over the remaining bytes.
+  uint64_t hash = 0xCBF29CE484222325u;
   size_t words = bytes / 8;
   for (size_t i = 0; i < words; ++i) {
     uint64_t word;
     std::memcpy(&word, data + 8 * i, 8);
     hash = (hash ^ word) * 0x100000001B3u;
-    hash ^= hash >> 29; // a multiplication carries only toward higher bits
+    hash ^= hash >> 29; // mixes high bits into low bits, which a multiplication cannot do
   }
   for (size_t i = 8 * words; i < bytes; ++i)
     hash = (hash ^ uint8_t(data[i])) * 0x100000001B3u;

@@ -527,7 +527,7 @@ def test_another_model_or_another_batch(saved, tmp_path):
 
 
 def sum_of(data):
-    """Returns the hash of a file, as the runtime computes it: FNV-1a over words of 8 bytes, then over the remaining bytes."""
+    """Returns the hash of a file, as the runtime computes it: similar to FNV-1a, first over words of 8 bytes, then over the remaining bytes."""
     mask, prime, total = 2**64 - 1, 0x100000001B3, 0xCBF29CE484222325
     for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
         total = ((total ^ word) * prime) & mask

@@ -38,7 +38,8 @@ EXAMPLE
 
 Exit status: 0 success, 1 error in the model or failure of the compiler, 2 error in the command line.)help";
 
-/// Values of the flags that are not in `CompileOptions`: files, reports and the last level.
+/// Values of the flags that are not in `CompileOptions`. `getTarget` derives
+/// `CompileOptions::target` from `targetName`.
 struct Flags {
   std::string output, targetName = "cpu:native", planFile, writePlan;
   std::string report, measured, timeline, stopAfter, dumpDir, memoryLimit;
@@ -311,17 +312,14 @@ bool readFiles(const Flags &f, CommandLine &line) {
   return (f.output.empty() || readOutput(f, line)) && readReport(f, line);
 }
 
-/// Returns `--mesh` with the size of its * axis. Example: "dp=*,tp=2" with `--ranks 8` gives
-/// "dp=4,tp=2".
+/// Returns `--mesh` with the size of its * axis. The options must have passed `checkOptions`.
+/// Example: "dp=*,tp=2" with `--ranks 8` gives "dp=4,tp=2".
 std::string getMeshText(const CompileOptions &compile) {
   std::string text = compile.mesh;
   size_t star = text.find('*');
-  auto axes = parseMesh(text, compile.ranks.value_or(0));
-  if (!axes)
-    return llvm::consumeError(axes.takeError()), text; // checkOptions reports the error
+  auto axes = llvm::cantFail(parseMesh(text, compile.ranks.value_or(0)));
   size_t axis = std::count(text.begin(), text.begin() + std::min(star, text.size()), ',');
-  return star == std::string::npos ? text
-                                   : text.replace(star, 1, std::to_string((*axes)[axis].size));
+  return star == std::string::npos ? text : text.replace(star, 1, std::to_string(axes[axis].size));
 }
 
 /// Returns the Plan flags with the values that the compile uses. Fills in the size of a `*` axis,
@@ -341,14 +339,15 @@ llvm::json::Object describePlan(const FlagTable &table, const CompileOptions &co
   return plan;
 }
 
-/// Warns if the cluster has GPUs, but the program is for CPUs because no target was given.
+/// Warns if the cluster has GPUs, but the program is for CPUs because no target was given. The
+/// options must have passed `checkOptions`.
 void warnOfTarget(const FlagTable &table, const CommandLine &line) {
   if (table.isGiven("target") || line.compile.cluster.empty() ||
       line.walk.stopAfter < ps::Level::Native)
     return;
   auto cluster = costs::findCluster(line.compile.cluster);
   if (!cluster)
-    return llvm::consumeError(cluster.takeError()); // checkOptions has reported it
+    return llvm::consumeError(cluster.takeError()); // `cpu` is this machine, without a GPU target
   llvm::StringRef target = cluster->cluster.device.target;
   if (target.starts_with("cuda"))
     llvm::errs() << "warning: the program is for " << line.compile.target << ", but the cluster "

@@ -8,7 +8,8 @@
 
 namespace psrt::fake {
 
-/// One recorded call on a captured stream.
+/// One recorded call on a captured stream. A mark (Work.h) is a point in a stream's work:
+/// cuEventRecord adds a mark, and cuStreamWaitEvent waits for a mark.
 struct Step {
   enum class Kind { Run, Record, Wait } kind;
   unsigned lane;          ///< index of the captured stream

@@ -69,7 +69,7 @@ protected:
     }
   }
 
-  /// Tries the value and the gradient of each problem.
+  /// Expects that cuDNN has a plan for the forward pass and for the gradient of each problem.
   void expectPlans(const std::vector<AttentionProblem> &problems) {
     for (AttentionProblem problem : problems)
       for (bool isGradient : {false, true}) {
