@@ -134,7 +134,7 @@ private:
     return [this, &out](JsonValue value, StringRef where) -> Error {
       std::optional<std::string> text = value.getAsString();
       if (!text || text->empty())
-        return fail(where, "is " + value.describe() + "; expected a text");
+        return fail(where, "is " + value.describe() + "; expected a string that is not empty");
       out = *text;
       return Error::success();
     };
@@ -223,9 +223,10 @@ private:
                                "share above 0 and at most 1, such as [1e11, 0.62]");
       points.push_back({*flops, *share});
     }
-    return points.empty()
-               ? fail(where, "is " + value.describe() + "; expected a list of [FLOPS, SHARE]")
-               : Error::success();
+    if (!points.empty())
+      return Error::success();
+    return fail(where, "is " + value.describe() +
+                           "; expected a list of [FLOPS, SHARE], such as [[1e11, 0.62]]");
   }
 
   Error readTiers(JsonValue value, StringRef where, std::vector<Tier> &tiers) {
@@ -248,7 +249,7 @@ private:
     }
     if (!tiers.empty())
       return Error::success();
-    return fail(where, "is " + (value.isArray() ? "an empty list" : value.describe()) +
+    return fail(where, "is " + value.describe() +
                            "; expected a list of at least one tier, {\"name\": \"network\", "
                            "\"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
   }
@@ -302,8 +303,9 @@ private:
       return std::tie(a.ranks, a.bytes) < std::tie(b.ranks, b.bytes);
     });
     if (samples.empty())
-      return fail(where, "is " + (value.isArray() ? "an empty list" : value.describe()) +
-                             "; expected a list of measurements");
+      return fail(where, "is " + value.describe() +
+                             "; expected a list of [RANKS, BYTES, SECONDS], such as "
+                             "[[8, \"1MB\", \"79us\"]]");
     return checkGrowth(samples, where);
   }
 

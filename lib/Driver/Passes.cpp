@@ -189,14 +189,16 @@ std::vector<std::string> plannedPasses(const CompileOptions &o) {
     mesh.option("ranks", *o.ranks);
   mesh.option("cluster", getCluster(o));
   return {
-      // Runs first, because sharding, saved values and recomputation depend on types.
+      mesh,
+      // Runs after ps-set-mesh, because the mesh determines whether gradients are reduced over
+      // ranks. Runs before the other passes, because sharding, saved values and recomputation
+      // depend on types.
       PassText("ps-precision")
           .option("precision", o.precision)
           .option("gradient-reduction", o.gradientReduction)
           .option("zero", o.zero),
       // Converts constants to their new type, and removes pairs of inverse conversions.
       PassText("ps-canonicalize"),
-      mesh,
       // The policy seeds parameters and inputs. Propagation derives the other shardings.
       PassText("ps-seed-shardings").option("policy", o.shardingPolicy),
       // Runs after seeding, because padding depends on the size of each dim per rank.

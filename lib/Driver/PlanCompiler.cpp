@@ -151,6 +151,7 @@ LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
   CompileOptions options = request.options;
   options.microBatches = 1;
   options.mesh = "pp=" + std::to_string(*stages);
+  options.gradientReduction = "fp32"; // bf16 would print a warning about this mesh
   OwningOpRef<ModuleOp> copy = module.clone();
   return lower(*copy, options, ps::Level::Planned);
 }

@@ -81,9 +81,13 @@ static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef nam
   }
   int64_t begin = offsets[0].getAsInteger().value_or(-1);
   int64_t end = offsets[1].getAsInteger().value_or(-1);
-  if (begin < 0 || begin > end || uint64_t(end) > data.size() || overflows ||
-      end - begin != expected)
+  if (begin < 0 || begin > end || overflows || end - begin != expected)
     return bad(path, "entry '" + name + "' has a size that does not match its data_offsets");
+  if (uint64_t(end) > data.size())
+    return llvm::createStringError(
+        "'" + path + "' is truncated or damaged: entry '" + name + "' ends at byte " +
+        llvm::Twine(end) + " of the data, but the file has only " + llvm::Twine(data.size()) +
+        " bytes of data; copy or write the file again");
   return Entry{RankedTensorType::get(sizes, type), data.slice(begin, end)};
 }
 

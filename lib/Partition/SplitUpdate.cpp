@@ -218,7 +218,8 @@ private:
       if (other && parameter && other != parameter)
         return op->emitOpError()
                << "combines parameters " << parameter << " and " << other
-               << " in the update; only sums may combine parameters of several pipeline stages";
+               << " in the update; with a pipeline, only sums may combine several parameters, even "
+                  "parameters of one stage";
       parameter = other ? other : parameter;
     }
     origins[op].parameter = parameter;

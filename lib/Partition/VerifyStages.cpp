@@ -38,9 +38,9 @@ public:
   LogicalResult verify() {
     for (int64_t number = 0; number < count; ++number)
       if (!functions.count(number))
-        return functions.begin()->second.emitOpError("(partitioned_c7) has no counterpart for ")
-               << describe(number) << ": entry \"" << entry << "\" needs one function for each, "
-               << count << " in total";
+        return functions.begin()->second.emitOpError("(partitioned_c7) belongs to entry \"")
+               << entry << "\", which has no function for " << describe(number)
+               << "; the entry needs " << count << " functions, one per " << getNoun();
     for (auto &[number, function] : functions)
       if (failed(collectResults(function)) || failed(collectReductions(number, function)))
         return failure();
@@ -63,9 +63,8 @@ private:
   using Members = std::vector<int64_t>;
   using Reduction = std::map<int64_t, AllReduceOp>; ///< by coordinate
 
-  std::string describe(int64_t number) const {
-    return (isByCoordinate(entry) ? "pipeline coordinate " : "stage ") + std::to_string(number);
-  }
+  StringRef getNoun() const { return isByCoordinate(entry) ? "pipeline coordinate" : "stage"; }
+  std::string describe(int64_t number) const { return (getNoun() + " " + Twine(number)).str(); }
 
   LogicalResult collectResults(func::FuncOp function) {
     for (unsigned i = 0; i < function.getNumResults(); ++i) {

@@ -258,8 +258,8 @@ LogicalResult verifyCoordinates(StringRef entry, ArrayRef<rank::ProgramOp> progr
   rank::ProgramOp first = programs.front();
   for (int64_t coordinate = 0; coordinate < rank::getPipelineSize(first); ++coordinate)
     if (!byCoordinate.count(coordinate))
-      return first.emitOpError("(scheduled_c17) has no counterpart for pipeline coordinate ")
-             << coordinate << ", which also needs a program of entry \"" << entry << "\"";
+      return first.emitOpError("(scheduled_c17) belongs to entry \"")
+             << entry << "\", which has no program for pipeline coordinate " << coordinate;
   return success();
 }
 

@@ -79,11 +79,9 @@ public:
     if (!root.isObject())
       return createStringError("expected an object of flags, {\"zero\": [0, 1]}");
     for (const auto &[key, value] : root.getMembers()) {
-      bool isGroup = key == "pipeline_parallel" || key == "tensor_parallel";
-      if (isGroup && value.isObject()) {
-        for (const auto &[inner, member] : value.getMembers())
-          if (Error error = readKey((Twine(key) + "." + inner).str(), member))
-            return std::move(error);
+      if (key == "pipeline_parallel" || key == "tensor_parallel") {
+        if (Error error = readGroup(key, value))
+          return std::move(error);
       } else if (Error error = readKey(key, value)) {
         return std::move(error);
       }
@@ -97,6 +95,19 @@ public:
   }
 
 private:
+  /// Reads an object of veScale's keys. Example: {"pipeline_parallel": {"split_method": "flops"}}
+  /// has the key "pipeline_parallel.split_method".
+  Error readGroup(const std::string &group, const JsonValue &value) {
+    if (!value.isObject())
+      return fail(group, "is " + value.describe() + "; expected an object, such as " +
+                             (group == "tensor_parallel" ? "{\"sharding_policy\": \"megatron\"}"
+                                                         : "{\"split_method\": \"flops\"}"));
+    for (const auto &[key, member] : value.getMembers())
+      if (Error error = readKey(group + "." + key, member))
+        return error;
+    return Error::success();
+  }
+
   Error readKey(const std::string &key, const JsonValue &value) {
     if (key == kSplitMethod)
       return readMethod(value);
@@ -118,12 +129,16 @@ private:
     std::vector<std::string> texts;
     if (std::optional<std::string> text = getScalar(value))
       texts.push_back(*text);
-    for (const JsonValue &element : value.getElements())
+    for (const JsonValue &element : value.getElements()) {
       texts.push_back(getScalar(element).value_or(""));
-    if (texts.empty() || is_contained(texts, ""))
+      if (texts.back().empty())
+        return fail(key, "has the entry " + element.describe() +
+                             "; expected a whole number, or a string that is not empty");
+    }
+    if (texts.empty() || texts.front().empty())
       return fail(key, "is " + value.describe() +
-                           "; expected a value, a list such as [1, 2], a range such as \"<=8\", or "
-                           "\"*\"");
+                           "; expected a whole number, a string such as \"<=8\" or \"*\", or a "
+                           "list such as [1, 2]");
     return addText(key, flag, join(texts, "|"));
   }
 
@@ -160,7 +175,9 @@ private:
       begins.push_back(*next);
     }
     if (begins.empty())
-      return fail(kSplitPoints, "is " + value.describe() + "; expected a list of modules");
+      return fail(kSplitPoints, "is " + value.describe() +
+                                    "; expected the last module of each stage except the last "
+                                    "stage, such as [\"layers.3\"]");
     hasPoints = true;
     return addText(kSplitPoints, "split-method", join(begins, ","));
   }

@@ -196,8 +196,9 @@ private:
   llvm::DenseMap<StringRef, SmallVector<VariableOp, 1>> copies;
 };
 
-/// Returns true if gradients may be reduced over ranks: the mesh is not known yet, or an axis other
-/// than the pipeline axis has several devices.
+/// Returns true if gradients may be reduced over an axis other than the pipeline axis: such an axis
+/// has several devices, or the module has no mesh yet. Gradients of parameters that several stages
+/// share are also reduced over the pipeline axis, but always in f32.
 bool mayReduceGradients(MeshOp mesh) {
   return !mesh || llvm::any_of(mesh.getAxes().getAsRange<AxisAttr>(), [](AxisAttr axis) {
     return axis.getKind() != AxisKind::Pipeline && axis.getDevices() > 1;
@@ -217,10 +218,12 @@ struct PrecisionPass : impl::PrecisionPassBase<PrecisionPass> {
       return signalPassFailure();
     if (gradientReduction != "bf16")
       return;
-    if (!mayReduceGradients(getMesh(getOperation())))
+    if (!mayReduceGradients(getMesh(getOperation()))) {
       warnFlag(getOperation(), "gradient-reduction bf16")
-          << " has no effect: the mesh has one rank "
-             "per stage, so no gradient is reduced over ranks";
+          << " has no effect: the mesh has no data or tensor axis with several ranks; remove the "
+             "flag, or use a mesh such as dp=2";
+      return;
+    }
     FloatType narrow = BFloat16Type::get(&getContext());
     if (zero >= 2)
       for (auto function : getOperation().getOps<func::FuncOp>())

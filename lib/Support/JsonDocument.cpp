@@ -248,7 +248,9 @@ std::optional<JsonValue> JsonValue::getAsArray() const {
 }
 
 std::string JsonValue::describe() const {
-  return isObject() ? "an object" : isArray() ? "a list" : getText().str();
+  if (isArray())
+    return getElements().empty() ? "an empty list" : "a list";
+  return isObject() ? "an object" : getText().str();
 }
 
 std::string JsonValue::format() const {

@@ -27,8 +27,8 @@ public:
   std::optional<JsonValue> getAsObject() const;
   std::optional<JsonValue> getAsArray() const;
 
-  /// Describes the value for messages. Returns "an object" or "a list", or the text of any other
-  /// value.
+  /// Describes the value for messages. Returns "an object", "a list" or "an empty list", or the
+  /// text of any other value.
   std::string describe() const;
 
   /// Returns the value as JSON text without spaces between tokens. Members keep their order.

@@ -64,6 +64,11 @@ TEST(Cluster, ErrorsNameTheKeyAndTheValue) {
       getError(change("[1e8, 0.9]", "[1e5, 0.9]")),
       "c.json: device.matmul.f32.efficiency has the entry a list; expected [FLOPS, SHARE] "
       "with positive, ascending flops and a share above 0 and at most 1, such as [1e11, 0.62]");
+  EXPECT_EQ(getError(change("[[1e6, 0.5], [1e8, 0.9]]", "[]")),
+            "c.json: device.matmul.f32.efficiency is an empty list; expected a list of [FLOPS, "
+            "SHARE], such as [[1e11, 0.62]]");
+  EXPECT_EQ(getError(change("\"measured\"", "\"\"")),
+            "c.json: source is \"\"; expected a string that is not empty");
   EXPECT_EQ(
       getError(change("\"cpu:native\"", "\"tpu:v5\"")),
       "c.json: device.target is \"tpu:v5\"; expected cpu[:NAME] or cuda:sm_NN, as in --target");
@@ -85,6 +90,9 @@ TEST(Cluster, NeedsATier) {
 }
 
 TEST(Cluster, MeasuredTimesGrowExceptForNoise) {
+  EXPECT_EQ(getErrorOf("measured", R"({"all_reduce": []})"),
+            "c.json: measured.all_reduce is an empty list; expected a list of [RANKS, BYTES, "
+            "SECONDS], such as [[8, \"1MB\", \"79us\"]]");
   EXPECT_EQ(
       getErrorOf("measured",
                  R"({"all_reduce": [[4, "1MB", "100us"], [4, "2MB", "91us"], [2, "9MB", "1us"]]})"),

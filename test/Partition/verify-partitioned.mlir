@@ -84,7 +84,7 @@ func.func @stage0.micro_batch(%x: tensor<4xf32>) attributes {ps.stage = 0 : i64}
 // -----
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
-// expected-error@+1 {{(partitioned_c7) has no counterpart for pipeline coordinate 1: entry "update" needs one function for each, 2 in total}}
+// expected-error@+1 {{(partitioned_c7) belongs to entry "update", which has no function for pipeline coordinate 1; the entry needs 2 functions, one per pipeline coordinate}}
 func.func @stage0.update() attributes {ps.stage = 0 : i64} {
   return
 }

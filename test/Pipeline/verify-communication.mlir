@@ -283,7 +283,7 @@ ps.variable parameter @w {ps.sharding = #ps.sharding<@mesh, [{"pp"}]>} : tensor<
 // -----
 
 ps.mesh @mesh <"pp" = 2 : pipeline>
-// expected-error@+1 {{(scheduled_c17) has no counterpart for pipeline coordinate 1, which also needs a program of entry "step"}}
+// expected-error@+1 {{(scheduled_c17) belongs to entry "step", which has no program for pipeline coordinate 1}}
 rank.program @pp0 pp = 0 entry "step" {
 }
 

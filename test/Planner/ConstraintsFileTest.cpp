@@ -52,10 +52,14 @@ TEST(ConstraintsFile, WithErrorsNameTheKey) {
   EXPECT_EQ(read("[]"), "expected an object of flags, {\"zero\": [0, 1]}");
   EXPECT_EQ(read(R"({"zerro": 1})").substr(0, 44),
             "unknown key \"zerro\"; the nearest names are '");
-  EXPECT_EQ(
-      read(R"({"zero": [[1]]})"),
-      "\"zero\" is a list; expected a value, a list such as [1, 2], a range such as \"<=8\", or "
-      "\"*\"");
+  std::string scalars = "; expected a whole number, a string such as \"<=8\" or \"*\", or a list "
+                        "such as [1, 2]";
+  EXPECT_EQ(read(R"({"zero": true})"), "\"zero\" is true" + scalars);
+  EXPECT_EQ(read(R"({"zero": ""})"), "\"zero\" is \"\"" + scalars);
+  EXPECT_EQ(read(R"({"zero": []})"), "\"zero\" is an empty list" + scalars);
+  std::string entries = "; expected a whole number, or a string that is not empty";
+  EXPECT_EQ(read(R"({"zero": [1, true]})"), "\"zero\" has the entry true" + entries);
+  EXPECT_EQ(read(R"({"zero": [[1]]})"), "\"zero\" has the entry a list" + entries);
   EXPECT_EQ(read(R"({"pipeline_parallel.split_method": "simulator"})"),
             "\"pipeline_parallel.split_method\" is \"simulator\"; expected uniform, parameters, "
             "flops, time, auto or manual");
@@ -69,6 +73,15 @@ TEST(ConstraintsFile, WithErrorsNameTheKey) {
   EXPECT_EQ(read(R"({"split-method": "time", "pipeline_parallel.split_method": "flops"})"),
             "\"pipeline_parallel.split_method\" is one of two keys for --split-method; keep one of "
             "them");
+  EXPECT_EQ(read(R"({"pipeline_parallel.split_points": []})"),
+            "\"pipeline_parallel.split_points\" is an empty list; expected the last module of each "
+            "stage except the last stage, such as [\"layers.3\"]");
+  EXPECT_EQ(read(R"({"tensor_parallel": "auto"})"),
+            "\"tensor_parallel\" is \"auto\"; expected an object, such as "
+            "{\"sharding_policy\": \"megatron\"}");
+  EXPECT_EQ(read(R"({"pipeline_parallel": []})"),
+            "\"pipeline_parallel\" is an empty list; expected an object, such as "
+            "{\"split_method\": \"flops\"}");
   EXPECT_EQ(read(R"json({"tensor_parallel.sharding_plan": {"w": ["Partial()"]}})json"),
             "\"tensor_parallel.sharding_plan\" has the entry \"w\" with a list; expected the "
             "placement on the tensor axis, [\"Shard(dim=0)\"] or [\"Replicate()\"]");

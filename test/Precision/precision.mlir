@@ -7,6 +7,8 @@
 // RUN: ps-opt %s "--ps-precision=precision=half" | FileCheck %s --check-prefix=HALF
 // RUN: ps-opt %s "--ps-precision=precision=fp32 gradient-reduction=bf16" | FileCheck %s --check-prefix=REDUCE
 // RUN: ps-opt %s "--ps-precision=precision=fp32 gradient-reduction=bf16 zero=2" | FileCheck %s --check-prefix=EARLY
+// RUN: ps-opt %s --ps-set-mesh=mesh=pp=2,dp=1 "--ps-precision=precision=fp32 gradient-reduction=bf16" 2>&1 | FileCheck %s --check-prefix=ALONE
+// RUN: ps-opt %s --ps-set-mesh=mesh=pp=2,dp=2 "--ps-precision=precision=fp32 gradient-reduction=bf16" | FileCheck %s --check-prefix=REDUCE
 // RUN: not ps-opt %s "--ps-precision=precision=fp16" 2>&1 | FileCheck %s --check-prefix=SCALE
 // RUN: not ps-opt %s "--ps-precision=precision=bf16,keep-fp32=net.liner" 2>&1 | FileCheck %s --check-prefix=NEAR
 // RUN: not ps-opt %s "--ps-precision=precision=fp9" 2>&1 | FileCheck %s --check-prefix=BAD
@@ -14,6 +16,8 @@
 // SCALE: error: --precision fp16: the module was dumped without loss scaling
 // NEAR: --precision keep-fp32=net.liner matches no op and no module of the model; the nearest names are 'net.linear'
 // BAD: --precision takes fp32, bf16, fp16, half or fp8
+// ALONE: warning: --gradient-reduction bf16 has no effect: the mesh has no data or tensor axis with several ranks; remove the flag, or use a mesh such as dp=2
+// ALONE-NOT: ps.convert
 // Twin: in fp32, nothing changes.
 // NONE-NOT: 16
 

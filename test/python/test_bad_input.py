@@ -578,6 +578,15 @@ def test_bad_flag_of_the_evaluator(tmp_path, flags, status, words):
     refuse([tools_folder() / "ps-run", "module.mlir", *inputs, *flags], tmp_path, status, *words)
 
 
+def test_truncated_input_of_the_evaluator(tmp_path):
+    (tmp_path / "module.mlir").write_text(MODULE)
+    path = tmp_path / "x.safetensors"
+    save_file({"x": torch.ones(2)}, path)
+    path.write_bytes(path.read_bytes()[:-4])
+    words = ["x.safetensors' is truncated", "entry 'x' ends at byte 8 of the data", "only 4 bytes of data"]
+    refuse([tools_folder() / "ps-run", "module.mlir", "--inputs", path.name], tmp_path, 1, *words)
+
+
 def test_missing_module_of_the_evaluator(tmp_path):
     refuse([tools_folder() / "ps-run"], tmp_path, 2, "ps-run FILE.mlir")
     refuse([tools_folder() / "ps-run", "none.mlir"], tmp_path, 2, "none.mlir", "does not exist")

@@ -662,7 +662,8 @@ def test_bytes_are_not_read_as_another_type(tmp_path):
 
     archive = models.Model("bits", Bits(), {"x": torch.rand(4)}).export(tmp_path / "bits.pt2")
     said = run([tools_folder() / "ps-translate", "--import-pt2", archive, "--check"], tmp_path, expect=1)
-    assert "'aten.view.dtype' reads the bytes of a tensor as another type" in said
+    assert "'aten.view.dtype' reads the bytes of a tensor as another type (view(dtype))" in said
+    assert "to convert the numbers instead, use .to(dtype)" in said
 
 
 # ---- the list of ops -----------------------------------------------------------------------------------------------

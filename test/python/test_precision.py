@@ -315,3 +315,15 @@ def test_gradients_are_reduced_in_bf16(tmp_path, zero):
         other = runs["fp32"].after[name]
         assert (value - other).norm() <= 2**-8 * (other - before[name]).norm() + 1e-7 * value.norm(), name
     assert runs["bf16"].losses != runs["fp32"].losses
+
+
+@pytest.mark.parametrize("mesh", ["dp=1", "pp=2"])
+def test_gradient_reduction_without_reductions(tmp_path, exports, mesh):
+    """On a mesh without a data or tensor axis of several ranks, --gradient-reduction bf16 prints a warning and changes nothing."""
+    plans = {}
+    for kind in ["fp32", "bf16"]:
+        said = oracle.run([oracle.tools_folder() / "ps-compile", oracle.export("gpt", exports), "-o", f"{kind}.mlir", "--mesh", mesh,
+                           "--stop-after", "planned", "--optimizer", ADAM, "--gradient-reduction", kind], tmp_path)  # fmt: skip
+        assert ("warning: --gradient-reduction bf16 has no effect" in said) == (kind == "bf16")
+        plans[kind] = (tmp_path / f"{kind}.mlir").read_text()
+    assert plans["bf16"] == plans["fp32"]

@@ -17,8 +17,8 @@ LogicalResult convertView(NodeConverter &n) {
   if (n.failed())
     return failure();
   if (n.has("dtype"))
-    return n.fail("reads the bytes of a tensor as another type, which is not supported; convert "
-                  "it with .to(dtype)");
+    return n.fail("reads the bytes of a tensor as another type (view(dtype)), which is not "
+                  "supported; to convert the numbers instead, use .to(dtype)");
   if (getType(x).getNumElements() != type.getNumElements())
     return n.fail(
         "reshapes " + debugString(x.getType()) + " to " + debugString(type) +
