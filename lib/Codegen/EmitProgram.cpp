@@ -98,7 +98,7 @@ LogicalResult ProgramEmitter::add(ModuleOp module, StringRef prefix, StringRef k
   os.flush();
   addBytes(*object, (prefix + "program_json").str(), text, /*withSize=*/true);
   addKernelTable(*object, (prefix + "program_kernels").str(), kernels.getNames(),
-                 /*isEmpty=*/bool(cuda));
+                 /*hasNullAddresses=*/bool(cuda));
   return cuda ? addImage(*device, prefix) : success();
 }
 

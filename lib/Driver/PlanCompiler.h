@@ -80,8 +80,9 @@ private:
             candidate.policy, candidate.recompute,       candidate.zero};
   }
 
-  /// The model with one batch size, at level `imported` or `training`; null if the import fails.
-  /// `shrunk` has only two of the repeated blocks (see ps-shrink-repeats).
+  /// The model, imported with the batch size that is the key in `imported`, at level `imported` or
+  /// `training`. `shrunk` has only two of the repeated blocks (see ps-shrink-repeats). A module is
+  /// null if it could not be imported, shrunk or lowered.
   struct Imported {
     mlir::OwningOpRef<mlir::ModuleOp> whole, shrunk;
   };
@@ -106,7 +107,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> copy(int64_t batch, bool isShrunk);
 
   static constexpr uint64_t kMostCacheBytes = 256 << 20;
-  /// If more sharded models are in memory, the next `prepare` frees them.
+  /// If `sharded` has more models than this limit, the next `prepare` frees all of them. The small
+  /// models in `shrunkSharded` stay in memory.
   static constexpr size_t kMostSharded = 4;
 
   mlir::MLIRContext &context;

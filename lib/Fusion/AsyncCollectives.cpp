@@ -2,27 +2,23 @@
 #include "AsyncCollectives.h"
 #include "ClassBuffers.h"
 #include "IterationSpace.h"
+#include "lib/IR/Collectives.h"
 #include <numeric>
 
 using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-bool fusion::movesData(Operation *op) {
-  return isa<ps::AllReduceOp, ps::ReduceScatterOp, ps::AllGatherOp, ps::AllToAllOp, ps::PermuteOp>(
-      op);
-}
-
 bool fusion::isInMemory(Value value) {
   Operation *op = getRoot(value).getDefiningOp();
-  if (!op || movesData(op) || isa<ps::ReadOp>(op))
+  if (!op || ir::isCollective(op) || isa<ps::ReadOp>(op))
     return true;
   auto lowering = dyn_cast<ps::LoweringOpInterface>(op);
   return lowering && lowering.getLoweringKind() == ps::LoweringKind::Library;
 }
 
 ps::WaitOp fusion::getWait(Operation *collective) {
-  if (!movesData(collective) || !collective->hasOneUse())
+  if (!ir::isCollective(collective) || !collective->hasOneUse())
     return nullptr;
   return dyn_cast<ps::WaitOp>(*collective->user_begin());
 }
@@ -149,7 +145,7 @@ std::optional<ChunkedMatmul> fusion::getChunkedMatmul(Operation *collective) {
 Operation *fusion::getChunkedCollective(ps::ContractOp contract) {
   auto isCutWith = [&](Operation *collective) {
     std::optional<ChunkedMatmul> matmul =
-        collective && movesData(collective) ? getChunkedMatmul(collective) : std::nullopt;
+        collective && ir::isCollective(collective) ? getChunkedMatmul(collective) : std::nullopt;
     return matmul && matmul->contract == contract;
   };
   for (Value operand : contract->getOperands())

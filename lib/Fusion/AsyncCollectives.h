@@ -7,8 +7,6 @@
 
 namespace parashard::fusion {
 
-/// Returns true if the op is a collective. Only collectives can be asynchronous.
-bool movesData(mlir::Operation *op);
 /// Returns true if `value` is in memory no matter how ps-fuse groups the ops: an argument, a
 /// variable, or the result of a collective or library op.
 bool isInMemory(mlir::Value value);

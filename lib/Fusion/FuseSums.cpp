@@ -4,6 +4,7 @@
 #include "ClassBuffers.h"
 #include "FuseActivation.h"
 #include "Fused.h"
+#include "lib/IR/Collectives.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -49,7 +50,7 @@ static bool mayComputeBiasGradient(ps::ContractOp contract, ps::ReduceOp reduce)
          getElementTypeOrSelf(reduce.getType()) == element &&
          free == contract.getResultLabels().size() && contract.getLhs() != contract.getRhs() &&
          hasElements(contract.getLhs()) && hasElements(contract.getRhs()) &&
-         !(user && movesData(user));
+         !(user && ir::isCollective(user));
 }
 
 /// Returns the op at whose position the fused matmul can be built: `contract` or `reduce`. The

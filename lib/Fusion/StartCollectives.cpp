@@ -6,6 +6,7 @@
 #include "IterationSpace.h"
 #include "OverlapCost.h"
 #include "dialects/rank/Rank.h"
+#include "lib/IR/Collectives.h"
 #include "lib/IR/OpTimes.h"
 #include "mlir/Pass/Pass.h"
 #include "parashard/Fusion.h"
@@ -44,7 +45,7 @@ public:
 
 private:
   bool canStart(Operation *op) const {
-    if (!movesData(op) || op->use_empty() || getWait(op) || isAlone(op))
+    if (!ir::isCollective(op) || op->use_empty() || getWait(op) || isAlone(op))
       return false;
     // The sent value must not change before the wait.
     return !isFixed || !getRoot(op->getOperand(0)).getDefiningOp<ps::ReadOp>();
@@ -59,7 +60,7 @@ private:
 
   /// Returns the seconds of an op; 0 for ops without a kernel, and for collectives.
   double getTime(Operation *op) const {
-    return ir::hasNoKernel(op) || movesData(op) ? 0 : times.getSeconds(op);
+    return ir::hasNoKernel(op) || ir::isCollective(op) ? 0 : times.getSeconds(op);
   }
 
   Operation *getFirstUser(Operation *collective) const {
@@ -84,14 +85,16 @@ private:
     double missing = times.getCollectiveSeconds(collective) - getTimeBetween(collective);
     for (Operation *op = collective->getPrevNode(), *next; op && missing > 0; op = next) {
       next = op->getPrevNode();
-      if (movesData(op) || usesAwaited(op, op))
-        break; // ops before `op` overlap with another collective
+      // Ops before the first use of another collective's result overlap with that collective, so
+      // they stay in place. The search also stops at another collective.
+      if (ir::isCollective(op) || usesAwaited(op, op))
+        break;
       if (isa<ps::ContractOp>(op) && moveAfter(op, collective))
         missing -= getTime(op);
     }
     for (Operation *op = user->getNextNode(), *next; op && missing > 0; op = next) {
       next = op->getNextNode();
-      if (movesData(op))
+      if (ir::isCollective(op))
         break;
       if (isa<ps::ContractOp>(op) && moveBefore(op, user))
         missing -= getTime(op);
@@ -155,7 +158,7 @@ private:
     for (Operation *op : ops)
       for (Value operand : op->getOperands())
         if (Operation *producer = getRoot(operand).getDefiningOp();
-            producer && movesData(producer) && findFirstUser(producer->getResult(0)) == user)
+            producer && ir::isCollective(producer) && findFirstUser(producer->getResult(0)) == user)
           return true;
     return false;
   }

@@ -107,19 +107,21 @@ private:
 
   //===--- phases ---------------------------------------------------------===//
 
-  /// Returns the part of a micro-batch that an op belongs to: 1 for input gradients, 2 for weight
-  /// gradients, else 0. A schedule may run these parts at different times.
-  static int getPart(Operation *op) {
+  /// Returns the position of an op's phase among the phases of a micro-batch: 1 for
+  /// `backward_input`, 2 for `backward_weight`, and 0 for `forward` and all other phases. A
+  /// schedule may run the phases of one micro-batch at different times.
+  static int getPhasePosition(Operation *op) {
     auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);
     if (phase && phase.getValue() == Phase::BackwardInput)
       return 1;
     return phase && phase.getValue() == Phase::BackwardWeight ? 2 : 0;
   }
 
-  /// Returns the part that produces a value, here or on another stage; 0 for inputs.
-  int getPart(Value value) {
+  /// Returns the position of the phase that computes a value, in this stage or another stage.
+  /// Returns 0 for inputs.
+  int getPhasePosition(Value value) {
     if (Operation *op = value.getDefiningOp())
-      return getPart(op);
+      return getPhasePosition(op);
     auto argument = cast<BlockArgument>(value);
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     auto mark = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kValueMark);
@@ -128,17 +130,17 @@ private:
     Sent source = sent.at(mark.getInt());
     Operation *end = source.function.getBody().front().getTerminator();
     Operation *producer = end->getOperand(source.result).getDefiningOp();
-    return producer ? getPart(producer) : 0;
+    return producer ? getPhasePosition(producer) : 0;
   }
 
   LogicalResult verifyOrderOfPhases(func::FuncOp function) {
     for (Operation &op : function.getBody().front().without_terminator()) {
-      int part = getPart(&op);
-      if (part > 0 && entry != "micro_batch")
+      int position = getPhasePosition(&op);
+      if (position > 0 && entry != "micro_batch")
         return op.emitOpError("(partitioned_c13) belongs to the backward, which entry \"")
                << entry << "\" does not have";
       for (Value operand : op.getOperands())
-        if (getPart(operand) > part)
+        if (getPhasePosition(operand) > position)
           return op.emitOpError("(partitioned_c13) uses a value of a later phase; the order is "
                                 "forward, backward_input, backward_weight");
     }

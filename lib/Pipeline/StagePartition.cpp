@@ -1,10 +1,12 @@
 // Finds where a model's layers are cut into the stages of a pipeline.
 //
-// A round is a range of consecutive layers that contains one chunk of every rank. The ranks take
-// their layers of a round in the order 0, 1, ..., at least one layer each. The ranks take layers
-// from the front of the range. With placement V (Placement.h), they take layers from the back of
-// the range in every second round. Example with placement Loop, 2 ranks and 2 chunks: stages 0 and
-// 1 form round 0, stages 2 and 3 form round 1. Rank 0 takes stages 0 and 2.
+// Here, a rank is a pipeline coordinate, as in Placement.h. A round is a range of consecutive
+// layers that contains one chunk of every rank. In each round, the ranks take at least one layer
+// each, in the order 0, 1, ... They take these layers from the front of the range. With placement
+// V, they take the layers of rounds 1, 3, ... from the back instead.
+//
+// Example with 2 ranks and 2 chunks: stages 0 and 1 form round 0, and stages 2 and 3 form round 1.
+// Rank 0 takes stages 0 and 2 with placement Loop, and stages 0 and 3 with placement V.
 //
 // For given bounds of the rounds, the search visits the ranks in order. A state of the search after
 // rank r consists of the number of layers that ranks 0 to r have taken of each round. The load of
@@ -76,7 +78,8 @@ struct Round {
 
   /// Returns the layer that is taken after `taken` other layers.
   int64_t getLayer(int64_t taken) const { return backward ? end - 1 - taken : begin + taken; }
-  /// Returns the first layer, in model order, after the cut that follows `taken` layers.
+  /// Returns the cut between the first `taken` layers that are taken and the other layers. A cut is
+  /// identified by the layer after the cut, in model order.
   int64_t getCut(int64_t taken) const { return backward ? end - taken : begin + taken; }
   /// Returns the stage that begins at the cut after `count` ranks.
   int64_t getStage(int64_t count) const { return firstStage + (backward ? ranks - count : count); }
@@ -119,8 +122,9 @@ SmallVector<int64_t> findEarliestCuts(const Round &round, const CutRules &rules,
   int64_t ahead = 0;
   for (int64_t rank = 1; rank < round.ranks; ++rank) {
     int64_t fewest = toGo[rank - 1][ahead];
-    // By the definition of `toGo`, at least one matching cut respects the load limit of the rank
-    // before the cut. The first matching cut is the same cut or an earlier one, so it respects this
+    // Finds the first cut for which this cut and all later cuts have `fewest` bytes together. By
+    // the definition of `toGo`, at least one such cut keeps the rank before the cut within the load
+    // limit. With an earlier cut, this rank takes fewer layers, so the first such cut keeps the
     // limit too. `toGo` also limits the loads of later ranks.
     while (addBytes(rules.getBytes(round.getStage(rank), round.getCut(rank + ahead)),
                     toGo[rank][ahead]) != fewest)
@@ -140,9 +144,11 @@ struct State {
   int64_t cell;
   /// Index, in the previous column, of the state from which `advance` reached this state.
   int64_t previous;
-  int64_t weight;                ///< weight of all layers taken
-  int64_t bytes = 0;             ///< bytes of the cuts so far
-  SmallVector<int32_t, 4> order; ///< per round: index of its cuts in sorted order
+  int64_t weight;    ///< weight of all layers taken
+  int64_t bytes = 0; ///< bytes of the cuts so far
+  /// Per round: the position of this state if the states of its column are sorted by their cuts in
+  /// the round. States with equal cuts have equal positions.
+  SmallVector<int32_t, 4> order;
 };
 /// All states in which the same number of ranks have taken their layers.
 using Column = std::vector<State>;
@@ -495,7 +501,7 @@ private:
     } while (moveToNext(bounds));
   }
 
-  /// Sets the bounds from index `from` on to their smallest possible values. Each round has at
+  /// Sets each bound with index `from` or above to its smallest possible value. Each round has at
   /// least one layer per rank. Returns false if the rules exclude all bounds.
   bool fill(MutableArrayRef<int64_t> bounds, int64_t from) const {
     for (int64_t i = from; i < chunks; ++i) {
@@ -666,8 +672,8 @@ Error checkPlacement(const Placement &placement, int64_t layers) {
   return Error::success();
 }
 
-/// Checks that all numbers are at least 0, and that their sum does not overflow. In errors, `of(i)`
-/// says what number i belongs to, such as "layer 3".
+/// Checks that all numbers are at least 0, and that their sum does not overflow. For errors,
+/// `of(i)` describes the owner of `numbers[i]`, such as "layer 3".
 Error checkNumbers(ArrayRef<int64_t> numbers, StringRef noun,
                    function_ref<std::string(size_t)> of) {
   int64_t sum = 0;

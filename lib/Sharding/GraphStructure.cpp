@@ -1,5 +1,6 @@
-// Finds producers of values, forward ops and weight operands. Within a function, edges are in
-// program order, so each edge comes after the producers of its operands.
+// Finds the op that computes each value, the ops of the forward, and the weight operands of
+// contractions. Within a function, edges are in program order, so each edge comes after the
+// producers of its operands.
 #include "lib/Sharding/GraphStructure.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
-// Finds forward ops, producers of values and weight operands, for policies.
+// Finds three things for policies: the op that computes each value, the ops of the forward, and the
+// weight operands of contractions.
 #ifndef PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 #define PARASHARD_LIB_SHARDING_GRAPHSTRUCTURE_H
 

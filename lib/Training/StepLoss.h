@@ -21,8 +21,9 @@ namespace parashard::training {
 /// - average: count / number of micro-batches
 class StepLoss {
 public:
-  /// `parts` is the result of `splitLoss`. Later calls pass the parts of a clone of the same
-  /// forward. `type` is the type of the accumulators.
+  /// `parts` is the result of `splitLoss`, and `type` is the type of the accumulators. The `parts`
+  /// of the functions below may belong to clones of the same forward. Such parts have the same
+  /// kinds in the same order, but other values.
   StepLoss(llvm::ArrayRef<LossPart> parts, mlir::RankedTensorType type);
 
   mlir::LogicalResult addVariables(ir::VariableTable &variables);

@@ -185,7 +185,7 @@ void codegen::addBytes(ModuleOp module, StringRef symbol, StringRef bytes, bool 
 }
 
 void codegen::addKernelTable(ModuleOp module, StringRef symbol, ArrayRef<std::string> kernels,
-                             bool isEmpty) {
+                             bool hasNullAddresses) {
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   Location loc = b.getUnknownLoc();
   Type pointer = LLVM::LLVMPointerType::get(b.getContext());
@@ -194,9 +194,9 @@ void codegen::addKernelTable(ModuleOp module, StringRef symbol, ArrayRef<std::st
                                        symbol, Attribute(), 64);
   Block *block = b.createBlock(&global.getInitializerRegion());
   b.setInsertionPointToStart(block);
-  Value table = kernels.empty() || isEmpty ? Value(LLVM::ZeroOp::create(b, loc, type))
-                                           : LLVM::PoisonOp::create(b, loc, type);
-  for (auto [i, kernel] : llvm::enumerate(isEmpty ? ArrayRef<std::string>() : kernels)) {
+  Value table = kernels.empty() || hasNullAddresses ? Value(LLVM::ZeroOp::create(b, loc, type))
+                                                    : LLVM::PoisonOp::create(b, loc, type);
+  for (auto [i, kernel] : llvm::enumerate(hasNullAddresses ? ArrayRef<std::string>() : kernels)) {
     Value address = LLVM::AddressOfOp::create(b, loc, pointer, kernel);
     table = LLVM::InsertValueOp::create(b, loc, table, address, int64_t(i));
   }

@@ -42,10 +42,10 @@ private:
 /// Adds a global `symbol` with these bytes to the module. With `withSize`, also adds the number of
 /// bytes as `symbol_size`.
 void addBytes(mlir::ModuleOp module, llvm::StringRef symbol, llvm::StringRef bytes, bool withSize);
-/// Adds the table of kernel addresses. With `isEmpty`, the table contains null pointers. A program
-/// for a GPU uses this, because its kernels are in the GPU's image.
+/// Adds the table of kernel addresses. With `hasNullAddresses`, all addresses are null. A program
+/// for a GPU needs such a table, because its kernels are in the GPU's image.
 void addKernelTable(mlir::ModuleOp module, llvm::StringRef symbol,
-                    llvm::ArrayRef<std::string> kernels, bool isEmpty);
+                    llvm::ArrayRef<std::string> kernels, bool hasNullAddresses);
 
 } // namespace parashard::codegen
 

@@ -1,5 +1,6 @@
-// Compiles to PTX with LLVM's back end, without a CUDA toolkit. The CUDA driver compiles the PTX to
-// machine code.
+// Compiles kernels to PTX with LLVM's back end, without a CUDA toolkit. The CUDA driver compiles
+// the PTX to machine code. For the target `cuda:replay`, compiles kernels to a shared object for
+// this CPU, which executes the threads of a GPU (runtime/device/cuda/Replay.h).
 #include "Target.h"
 #include "CudaMath.h"
 #include "dialects/ps/Refusal.h"

@@ -7,7 +7,7 @@ using namespace mlir;
 namespace parashard::import {
 namespace {
 
-/// Returns the dim that an op sorts along. A scalar has one dim.
+/// Returns the dim that an op sorts along. As in PyTorch, dims 0 and -1 are valid for a scalar.
 std::optional<int64_t> findSortedDim(NodeConverter &n, Value x) {
   if (n.failed())
     return std::nullopt;
