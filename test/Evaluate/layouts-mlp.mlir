@@ -23,6 +23,8 @@
 // RUN: FileCheck %s --check-prefix=PP --input-file %t/4-scheduled.mlir
 // REDEFINE: %{flags} = --mesh pp=2 --schedule 1f1b
 // RUN: %{agrees}
+// REDEFINE: %{flags} = --mesh pp=2 --schedule 1f1b-eager
+// RUN: %{agrees}
 // REDEFINE: %{flags} = --mesh pp=2 --schedule zb-h1
 // RUN: %{agrees}
 // REDEFINE: %{flags} = --mesh pp=2 --num-chunks 2 --schedule interleaved

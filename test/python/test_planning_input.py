@@ -1,6 +1,7 @@
 """ps-plan refuses invalid values, constraints and files. The errors name the reason and say what to change."""
 
 import json
+import re
 
 import models
 import pytest
@@ -31,6 +32,9 @@ def plan(gpt, cluster, tmp_path_factory):
     return path
 
 
+# The names of the policies, from the help: "megatron, ..., tables or FILE.json".
+POLICIES = re.search(r"shardings of the weights: (.*? or FILE\.json)", (ROOT / "test/help/ps-plan.txt").read_text())[1]
+
 # fmt: off
 VALUES = [
     (["--zero", "4"], "--zero takes a number from 0 to 3, not '4'"),
@@ -43,7 +47,7 @@ VALUES = [
     (["--num-chunks", "0"], "--num-chunks takes a number of at least 1, not '0'"),
     (["--num-chunks", "5"], "--num-chunks '5' is not searched; the search tries 1, 2, 3 and 4"),
     (["--sharding-policy", "{bad"], "--sharding-policy: [1:2, byte=2]: Expected object key"),
-    (["--sharding-policy", "foo"], "--sharding-policy takes megatron, megatron+sp, replicated, searched, searched+memory, tables or FILE.json, not 'foo'"),
+    (["--sharding-policy", "foo"], f"--sharding-policy takes {POLICIES}, not 'foo'"),
     (["--sharding-policy", "none.json"], "--sharding-policy 'none.json' is not a readable file"),
     (["--micro-batches", "0"], "--micro-batches takes a number of at least 1, not '0'"),
     (["--mesh", "tp=1,x"], "--mesh: 'tp=1|x': "),
