@@ -238,9 +238,10 @@ void printDistance(const PlanAnswer &answer, llvm::raw_ostream &os) {
         "first plan {3:f1} %\n",
         fastest->options.mesh, 100 * fastest->regret.value_or(0), 100 * kFigureError,
         100 * first.regret.value_or(0));
+  else if (double slower = next->price->seconds / first.price->seconds - 1; slower < 0.0005)
+    os << "the next plan is equally fast\n";
   else
-    os << llvm::formatv("the next plan is {0:f1} % slower\n",
-                        100 * (next->price->seconds / first.price->seconds - 1));
+    os << llvm::formatv("the next plan is {0:f1} % slower\n", 100 * slower);
 }
 
 void printAlternatives(llvm::StringRef title, llvm::ArrayRef<Alternative> alternatives,
@@ -258,7 +259,8 @@ void printAlternatives(llvm::StringRef title, llvm::ArrayRef<Alternative> altern
 } // namespace
 
 void printPlans(const PlanAnswer &answer, size_t most, llvm::raw_ostream &os) {
-  os << llvm::formatv("{0} plans priced in {1:f1} s{2}\n\n", answer.priced, answer.seconds,
+  os << llvm::formatv("{0} plan{1} priced in {2:f1} s{3}\n\n", answer.priced,
+                      answer.priced == 1 ? "" : "s", answer.seconds,
                       answer.isInterrupted ? "; interrupted"
                       : answer.isComplete  ? ""
                                            : "; the time limit ended the search");
@@ -273,14 +275,14 @@ void printPlans(const PlanAnswer &answer, size_t most, llvm::raw_ostream &os) {
   if (answer.isUndivided)
     llvm::errs()
         << "warning: the ranks of the tensor axis compute the same, because every split of "
-           "the model over this axis is slower; to use all ranks, allow a larger data axis "
-           "("
-        << ps::spellFlag("mesh") << ", " << ps::spellFlag("global-batch") << ")\n";
+           "the model is slower or impossible. If fewer ranks are as fast, use fewer. If "
+           "the global batch limits the data axis, change "
+        << ps::spellFlag("global-batch") << "\n";
   printBreakdown(*answer.plans.front().price, os);
   printDistance(answer, os);
   printAlternatives("plans that differ from the first in one choice (estimates)", answer.neighbors,
                     os);
-  printAlternatives("plans with the constraints of --why-not (estimates)", answer.whyNot, os);
+  printAlternatives("plans with the constraints of --why-not (compiled)", answer.whyNot, os);
 }
 
 } // namespace parashard

@@ -19,13 +19,6 @@ namespace parashard::driver {
 
 static std::string formatMemory(double bytes) { return sharding::formatBytes(int64_t(bytes)); }
 
-/// Returns true if two candidates of one problem are the same plan.
-static bool areEqual(const Candidate &a, const Candidate &b) {
-  return a.recompute == b.recompute && a.policy == b.policy && a.zero == b.zero &&
-         a.getMesh() == b.getMesh() && a.samples == b.samples && a.schedule == b.schedule &&
-         a.chunks == b.chunks;
-}
-
 /// Describes a candidate by the flags that a search chooses.
 static std::string describe(const Candidate &candidate) {
   using ps::spellFlag;
@@ -64,10 +57,9 @@ static Alternative compare(const SearchProblem &problem, const LayoutPrice &best
     result.reason = llvm::formatv("{0:f1} % slower: {1}", 100 * slower,
                                   describeGrowth(best.parts, other.parts));
   else if (!isFaster(other, best))
-    result.reason = "as fast, within the error of the estimates";
+    result.reason = "as fast, within the error of the prediction";
   else
-    result.reason = llvm::formatv(
-        "{0:f1} % faster in this estimate; specify these flags to compile the plan", -100 * slower);
+    result.reason = llvm::formatv("{0:f1} % faster", -100 * slower);
   return result;
 }
 
@@ -105,7 +97,7 @@ private:
     add(text, candidate);
   }
   void add(const std::string &text, const Candidate &candidate) {
-    if (!areEqual(candidate, best) && isAllowed(problem, candidate))
+    if (!isSamePlan(candidate, best) && isAllowed(problem, candidate))
       neighbors.emplace_back(text, candidate);
   }
 
@@ -202,7 +194,8 @@ public:
     }
     tryPrecision();
     tryGlobalBatch();
-    tryMicroBatches();
+    if (leastBytes)
+      tryMicroBatches();
     tryRanks();
     changes.insert(changes.end(), notes.begin(), notes.end());
     return std::move(changes);
@@ -286,6 +279,9 @@ private:
     return tryProblem(search, text, changed);
   }
   bool tryProblem(PlanSearch &search, const std::string &text, const SearchProblem &changed) {
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    if (elapsed.count() > kMostSeconds)
+      return false;
     llvm::Expected<PlanSearch::Found> found = search.find(limitTime(changed));
     if (!found)
       return llvm::consumeError(found.takeError()), false;
@@ -295,8 +291,12 @@ private:
     return true;
   }
 
+  /// No change is tried after this time.
+  static constexpr double kMostSeconds = 20;
+
   PlanSearch &search;
   const SearchProblem &problem;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::vector<std::string> changes;
   std::vector<std::string> notes; ///< about changes that could not be tried
 };
@@ -304,30 +304,32 @@ private:
 } // namespace
 
 /// Compares the program of a plan with that of the best plan. `result` compares their estimates.
-static void comparePrograms(PlanSearch &search, const SearchProblem &problem, const Finalist &best,
-                            const PricedCandidate &other, Alternative &result) {
+/// Returns the plan if its program is faster, and fits the memory.
+static std::optional<Finalist> comparePrograms(PlanSearch &search, const SearchProblem &problem,
+                                               const Finalist &best, const PricedCandidate &other,
+                                               Alternative &result) {
   llvm::Expected<std::vector<Finalist>> compiled = search.compile(other);
   if (!compiled)
-    return llvm::consumeError(compiled.takeError());
+    return llvm::consumeError(compiled.takeError()), std::nullopt;
   if (compiled->empty()) {
     result.reason = "cannot be compiled";
-    return;
+    return std::nullopt;
   }
   const PlanPrice &program = *compiled->front().price;
   result.seconds = program.seconds;
   result.memory = double(program.memoryBytes);
   double slower = program.seconds / best.price->seconds - 1;
-  if (result.memory > problem.memory)
+  if (result.memory > problem.memory) {
     result.reason = "its program needs more memory than " + formatMemory(problem.memory);
-  else if (slower > 0)
-    result.reason = llvm::formatv("its program is {0:f1} % slower", 100 * slower);
-  else
-    result.reason = llvm::formatv("its program is {0:f1} % faster; specify these flags to use it",
-                                  -100 * slower);
+    return std::nullopt;
+  }
+  result.reason = llvm::formatv("its program is {0:f1} % {1}", std::abs(100 * slower),
+                                slower > 0 ? "slower" : "faster; specify these flags to use it");
+  return slower < 0 ? std::optional(std::move(compiled->front())) : std::nullopt;
 }
 
 std::vector<Alternative> explainNeighbors(PlanSearch &search, const SearchProblem &problem,
-                                          const Finalist &best) {
+                                          const Finalist &best, std::optional<Finalist> &faster) {
   std::vector<Alternative> result;
   for (auto &[text, candidate] : Neighbors(problem, best.estimate.candidate).list()) {
     llvm::Expected<LayoutPrice> price = priceCandidate(problem, candidate);
@@ -337,14 +339,17 @@ std::vector<Alternative> explainNeighbors(PlanSearch &search, const SearchProble
     }
     result.push_back(compare(problem, best.estimate.price, *price));
     result.back().change = text;
-    if (price->memory <= problem.memory && isFaster(*price, best.estimate.price))
-      comparePrograms(search, problem, best, {candidate, *price}, result.back());
+    if (price->memory > problem.memory || !isFaster(*price, best.estimate.price))
+      continue;
+    std::optional<Finalist> other =
+        comparePrograms(search, problem, best, {candidate, *price}, result.back());
+    if (other && (!faster || other->price->seconds < faster->price->seconds))
+      faster = std::move(other);
   }
   return result;
 }
 
-/// Adds the constraint that `--why-not` specifies, on axes of the mesh or on a flag.
-static llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text) {
+llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text) {
   auto [name, value] = text.split('=');
   auto fail = [&](const llvm::Twine &message) {
     return ps::createFlagError("why-not \"" + text + "\"", message);
@@ -367,6 +372,14 @@ static llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text)
     return fail(": " + name + llvm::toString(std::move(error)));
   constraints.flags[name.str()] = std::move(*choices);
   return llvm::Error::success();
+}
+
+/// Returns the estimated price of a compiled plan, with the time and memory of its program.
+static LayoutPrice getProgramPrice(const Finalist &plan) {
+  LayoutPrice price = plan.estimate.price;
+  price.seconds = plan.price->seconds;
+  price.memory = double(plan.price->memoryBytes);
+  return price;
 }
 
 llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, SearchProblem problem,
@@ -392,9 +405,9 @@ llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, SearchProblem prob
     return result;
   }
   const Finalist &other = found->plans.front();
-  result = compare(problem, best.estimate.price, other.estimate.price);
+  result = compare(problem, getProgramPrice(best), getProgramPrice(other));
   result.change = text.str() + " (" + describe(other.estimate.candidate) + ")";
-  if (areEqual(other.estimate.candidate, best.estimate.candidate))
+  if (isSamePlan(other.estimate.candidate, best.estimate.candidate))
     result.reason = "is the first plan";
   return result;
 }
@@ -411,7 +424,7 @@ llvm::Error createMisfitError(PlanSearch &search, const SearchProblem &problem,
   int64_t batch = leanest->estimate.candidate.samples * leanest->estimate.candidate.dp;
   if (!found.refusedBatches.empty() && *found.refusedBatches.begin() < batch)
     text += "; smaller micro-batches are not possible (" +
-            search.getCompiler().getFailure().ltrim("; ").str() + ")";
+            search.getCompiler().getBatchFailure().str() + ")";
   text += "; a plan fits";
   for (const std::string &change : Changes(search, problem).find(bytes))
     text += "\n  " + change;

@@ -7,9 +7,14 @@
 namespace parashard::driver {
 
 /// Prices the plans that meet the constraints and differ from the best plan in one choice. Compiles
-/// the plans that would be faster than the best plan according to their estimates.
+/// the plans that would be faster than the best plan according to their estimates. If the program
+/// of such a plan is faster, and fits the memory, sets `faster` to the fastest one.
 std::vector<Alternative> explainNeighbors(PlanSearch &search, const planner::SearchProblem &problem,
-                                          const Finalist &best);
+                                          const Finalist &best, std::optional<Finalist> &faster);
+
+/// Adds the constraint of `--why-not`, such as "tp=4" or "zero=3". Fails if `text` is not a
+/// constraint on axes of the mesh or on a searched flag.
+llvm::Error addConstraint(planner::Constraints &constraints, llvm::StringRef text);
 
 /// Finds the best plan under one more constraint, such as "tp=4" or "zero=3". Fails if `text` is
 /// not a constraint. `best` is the best plan without this constraint.

@@ -118,8 +118,8 @@ bool PlanCompiler::findOtherBatch(std::vector<std::string> &notes) {
 
 bool PlanCompiler::allowsBatch(int64_t batch) {
   bool isAllowed = tryBatch(batch);
-  if (!isAllowed && failureReason.empty())
-    failureReason = "; " + triedBatches.at(batch);
+  if (!isAllowed && batchFailure.empty())
+    batchFailure = triedBatches.at(batch);
   return isAllowed;
 }
 
@@ -412,7 +412,7 @@ OwningOpRef<ModuleOp> PlanCompiler::findProgram(llvm::StringRef key) {
 }
 
 /// Returns the candidate of the program from which a class table is read.
-Candidate PlanCompiler::getTableCandidate(const Candidate &candidate) const {
+Candidate PlanCompiler::getTableCandidate(const Candidate &candidate) {
   Candidate table = candidate;
   table.pp = 1;
   table.dp = getTableShards(candidate);

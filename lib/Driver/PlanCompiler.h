@@ -36,10 +36,12 @@ public:
   bool allowsBatch(int64_t batch);
   /// Returns the number of data-parallel ranks of the program from which a class table is read. A
   /// program with two such ranks represents any number of them. The program has the candidate's
-  /// number instead if the export fixes the batch, or if the cluster has fewer than 2 * tp ranks.
-  int64_t getTableShards(const planner::Candidate &candidate) const {
+  /// number instead if the export fixes the batch or does not allow twice the samples, or if the
+  /// cluster has fewer than 2 * tp ranks.
+  int64_t getTableShards(const planner::Candidate &candidate) {
     bool isTooLarge = mostRanks && 2 * candidate.tp > *mostRanks;
-    return isFixed || isTooLarge ? candidate.dp : 2;
+    bool isRefused = candidate.dp == 1 && !isFixed && !tryBatch(2 * candidate.samples);
+    return isFixed || isTooLarge || isRefused ? candidate.dp : 2;
   }
 
   /// Returns the class table of a candidate, priced on a cluster; null if the model cannot be
@@ -70,12 +72,15 @@ public:
   /// Example: "; with --mesh tp=4 --batch 1: dim s72 (input_ids.0) is 1; the export allows 2 to
   /// 64".
   llvm::StringRef getFailure() const { return failureReason; }
+  /// Returns why the first batch that `allowsBatch` refused cannot be imported; empty if it refused
+  /// none. Example: "--batch 1: dim s72 (input_ids.0) is 1; the export allows 2 to 64".
+  llvm::StringRef getBatchFailure() const { return batchFailure; }
 
 private:
   /// Identifies the program of a class table: tensor-parallel ranks, data-parallel ranks, samples,
   /// policy, recomputation and ZeRO stage.
   using Key = std::tuple<int64_t, int64_t, int64_t, std::string, std::string, int64_t>;
-  Key getKey(const planner::Candidate &candidate) const {
+  Key getKey(const planner::Candidate &candidate) {
     return {candidate.tp,     getTableShards(candidate), candidate.samples,
             candidate.policy, candidate.recompute,       candidate.zero};
   }
@@ -95,7 +100,7 @@ private:
   std::string makeKey(llvm::StringRef kind, const CompileOptions &options, ps::Level level) const;
   mlir::OwningOpRef<mlir::ModuleOp> findProgram(llvm::StringRef key);
   std::optional<PlanPrice> findPrice(const CompileOptions &options);
-  planner::Candidate getTableCandidate(const planner::Candidate &candidate) const;
+  planner::Candidate getTableCandidate(const planner::Candidate &candidate);
   llvm::SmallVector<planner::Candidate, 3> getPrograms(const planner::Candidate &candidate);
   int64_t getSamplesOfZero(const planner::Candidate &candidate);
   void compilePrograms(llvm::ArrayRef<planner::Candidate> candidates);
@@ -126,7 +131,7 @@ private:
   int64_t leastBatch = 0, mostBatch = 0;
   std::map<int64_t, std::string> triedBatches; ///< import error by batch; empty: success
   int64_t parameters = 0;
-  std::string failureReason;
+  std::string failureReason, batchFailure;
   std::map<int64_t, Imported> imported; ///< by batch
   /// A model after the passes of level `planned` up to ps-find-segments; null if a pass failed.
   struct Sharded {

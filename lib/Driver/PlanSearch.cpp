@@ -65,7 +65,11 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
     compiler.prepareTables(candidates);
   };
   problem.allowsBatch = [this](int64_t batch) { return compiler.allowsBatch(batch); };
-  problem.getFailure = [this] { return compiler.getFailure().str(); };
+  problem.getFailure = [this] {
+    if (!compiler.getFailure().empty() || compiler.getBatchFailure().empty())
+      return compiler.getFailure().str();
+    return ("; " + compiler.getBatchFailure()).str();
+  };
   if (llvm::StringRef method = request.options.splitMethod; !method.empty() && method != "time")
     problem.findCuts = [this](const schedules::Placement &p) { return compiler.findCuts(p); };
   problem.getTableShards = [this](const Candidate &c) { return compiler.getTableShards(c); };

@@ -107,15 +107,32 @@ static std::string getPolicyName(const Candidate &candidate, const CompileOption
                                                           : options.shardingPolicy;
 }
 
+/// Compares the first plan with its neighbors. If a neighbor is faster, this plan becomes the first
+/// one, and is compared with its own neighbors. Returns the neighbors of the last first plan.
+static std::vector<Alternative> improvePlan(PlanSearch &search, const SearchProblem &problem,
+                                            std::vector<Finalist> &plans) {
+  constexpr int kMostSteps = 4;
+  for (int i = 0;; ++i) {
+    std::optional<Finalist> faster;
+    std::vector<Alternative> neighbors = explainNeighbors(search, problem, plans.front(), faster);
+    if (!faster || i == kMostSteps)
+      return neighbors;
+    llvm::erase_if(plans, [&](const Finalist &plan) {
+      return isSamePlan(plan.estimate.candidate, faster->estimate.candidate);
+    });
+    plans.insert(plans.begin(), std::move(*faster));
+  }
+}
+
 /// Describes the plans that a search found, and compares the first one with others.
 static llvm::Expected<PlanAnswer> makeAnswer(PlanSearch &search, const SearchProblem &problem,
                                              PlanSearch::Found found) {
   PlanAnswer answer;
   answer.isInterrupted = problem.isInterrupted && problem.isInterrupted();
-  if (!answer.isInterrupted)
+  if (!answer.isInterrupted) {
+    answer.neighbors = improvePlan(search, problem, found.plans);
     answer.isUndivided = isUndivided(problem, found.plans.front().estimate.candidate);
-  if (!answer.isInterrupted)
-    answer.neighbors = explainNeighbors(search, problem, found.plans.front());
+  }
   for (const std::string &text : search.getRequest().whyNot) {
     if (answer.isInterrupted)
       break;
@@ -160,7 +177,23 @@ private:
 
 } // namespace
 
+/// Checks the parts of a request that do not depend on the model, except its constraints.
+static llvm::Error checkRequest(const PlanRequest &request) {
+  for (const std::string &text : request.whyNot) {
+    Constraints constraints;
+    if (llvm::Error error = addConstraint(constraints, text))
+      return error;
+  }
+  if (request.options.offload == "none")
+    return llvm::Error::success();
+  return ps::createFlagError("offload " + request.options.offload,
+                             ": a search does not predict the memory of offloaded tensors; search "
+                             "without this flag, and give it to ps-compile together with the plan");
+}
+
 llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &request) {
+  if (llvm::Error error = checkRequest(request))
+    return std::move(error);
   Multithreading multithreading(context);
   auto begin = std::chrono::steady_clock::now();
   auto getSeconds = [&] {
@@ -172,6 +205,10 @@ llvm::Expected<PlanAnswer> searchPlan(MLIRContext &context, const PlanRequest &r
   PlanSearch search(context, request, cluster->cluster);
   if (failed(search.start()))
     return llvm::createStringError("the model cannot be planned");
+  if (!search.getCompiler().getExportedBatch())
+    return llvm::createStringError(
+        "no input of the model has a batch dim, so no plan can divide a global batch; " +
+        ps::spellFlag("batch-dim") + " names the batch dim of an input");
   llvm::Expected<SearchProblem> problem = makeProblem(search);
   if (!problem)
     return problem.takeError();

@@ -479,7 +479,8 @@ FailureOr<NamedTensors> Evaluator::callPrograms(ArrayRef<rank::ProgramOp> progra
   exchange = Exchange();
   std::vector<Cursor> cursors;
   for (rank::ProgramOp program : programs) {
-    if (llvm::any_of(cursors, [&](Cursor &other) { return other.coordinate == int64_t(program.getPp()); }))
+    if (llvm::any_of(cursors,
+                     [&](Cursor &other) { return other.coordinate == int64_t(program.getPp()); }))
       return program.emitOpError() << "is a second program of entry \"" << program.getEntry()
                                    << "\" for pipeline coordinate " << program.getPp();
     context.training = program.getEntry() != "evaluate";

@@ -83,6 +83,8 @@ constexpr double kSlowest = 1.05;
 /// if the named policy splits all matmuls. At most `kMostSearches` pairs of tensor axis and samples
 /// are tried.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
+/// The policy without splits over the tensor axis.
+constexpr const char *kReplicated = "replicated";
 constexpr size_t kMostSearches = 2;
 /// Seconds of all segments for one micro-batch.
 struct Work {
@@ -285,6 +287,12 @@ private:
   /// Example: with tp=4, compute takes 0.8 s, and launches and communication take 0.2 s. With tp=8,
   /// a micro-batch takes at least 0.4 + 0.2 = 0.6 s.
   double getBoundFromSmallerAxis(const Candidate &candidate) const {
+    if (candidate.policy == kReplicated && candidate.tp > 1) {
+      std::optional<Work> work = findUndividedWork(candidate.samples);
+      return work ? (work->compute + work->launches) / double(candidate.pp) *
+                        double(candidate.microBatches)
+                  : 0;
+    }
     auto found = works.find(candidate.policy);
     if (found == works.end())
       return 0;
@@ -295,6 +303,15 @@ private:
                   work->launches) /
                  double(candidate.pp) * double(candidate.microBatches);
     return 0;
+  }
+
+  /// Returns the work without a tensor axis; nullopt if it is not known. All policies are equal
+  /// then.
+  std::optional<Work> findUndividedWork(int64_t samples) const {
+    for (const auto &[policy, ofAxes] : works)
+      if (auto one = ofAxes.find(1); one != ofAxes.end())
+        return findWork(1, one->second, samples);
+    return std::nullopt;
   }
 
   /// Returns the work of a tensor axis with a number of samples. More samples than any table has
@@ -341,6 +358,10 @@ private:
     for (const char *policy : kNamedPolicies)
       if (policies.empty() || candidate.tp > 1) // without a tensor axis, all policies are equal
         policies.push_back(policy);
+    // Small models may be fastest if all ranks compute the same. Without a known bound, the search
+    // does not try this policy, because its tables would only show that a larger model is slower.
+    if (candidate.tp > 1 && findUndividedWork(candidate.samples))
+      policies.push_back(kReplicated);
     return policies;
   }
 
@@ -562,8 +583,9 @@ private:
   }
 
   bool exploreSchedules(Candidate candidate, LayoutPricer &pricer) {
-    if (candidate.pp == 1)
-      return !constraints().get("num-chunks").allows(1) || consider(candidate, pricer);
+    if (candidate.pp == 1) // a constraint on the schedule demands a pipeline
+      return !constraints().get("schedule").isFree() ||
+             !constraints().get("num-chunks").allows(1) || consider(candidate, pricer);
     bool allFit = true;
     for (const schedules::Schedule &schedule : schedules::getSchedules()) {
       candidate.schedule = schedule.name;
@@ -732,8 +754,8 @@ private:
     std::vector<std::string> reasons;
     if (fewestStages)
       reasons.push_back("they demand at least " + std::to_string(*fewestStages) +
-                        " stages (pp x num-chunks), and the model has " +
-                        std::to_string(mostSegments) + " layers");
+                        " stages (pp x num-chunks), but the model can only be cut into " +
+                        std::to_string(mostSegments));
     if (!layoutError.empty())
       reasons.push_back(layoutError);
     return reasons.empty() ? "no schedule and number of chunks fit" : join(reasons, "; ");
@@ -750,9 +772,9 @@ private:
   std::map<int64_t, int64_t> ends;
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
-  /// Of the candidates that have more stages than the model has segments: the fewest stages.
+  /// The fewest stages of a candidate that has more stages than the model has segments.
   std::optional<int64_t> fewestStages;
-  std::string layoutError; ///< of the first schedule or cuts that do not fit; empty: none
+  std::string layoutError; ///< the first error of a schedule or of cuts that do not fit, or empty
   /// By kind: the fastest plan that fits, and the leanest plan that does not fit.
   std::map<Kind, PricedCandidate> kinds, leanest;
   /// By ZeRO stage: the leanest of the candidates that were priced since exploreStages() began.
@@ -764,6 +786,12 @@ private:
 };
 
 } // namespace
+
+bool isSamePlan(const Candidate &a, const Candidate &b) {
+  return a.recompute == b.recompute && a.policy == b.policy && a.zero == b.zero &&
+         a.getMesh() == b.getMesh() && a.samples == b.samples && a.schedule == b.schedule &&
+         a.chunks == b.chunks;
+}
 
 bool isAllowed(const SearchProblem &problem, const Candidate &candidate) {
   const Constraints &constraints = problem.constraints;
@@ -779,7 +807,8 @@ bool isAllowed(const SearchProblem &problem, const Candidate &candidate) {
          allows("num-chunks", candidate.chunks) &&
          allows("sharding-policy", StringRef(candidate.policy)) &&
          allows("recompute", StringRef(candidate.recompute)) &&
-         (candidate.pp == 1 || allows("schedule", StringRef(candidate.schedule)));
+         (candidate.pp == 1 ? constraints.get("schedule").isFree()
+                            : allows("schedule", StringRef(candidate.schedule)));
 }
 
 bool isUndivided(const SearchProblem &problem, const Candidate &candidate) {
@@ -790,7 +819,7 @@ bool isUndivided(const SearchProblem &problem, const Candidate &candidate) {
   Candidate divided = candidate, whole = candidate;
   divided.zero = whole.zero = 0;
   whole.tp = 1;
-  whole.policy = "replicated";
+  whole.policy = kReplicated;
   if (candidate.tp == 1)
     return false;
   std::optional<double> one = getWork(whole), all = getWork(divided);

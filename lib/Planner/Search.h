@@ -105,6 +105,9 @@ constexpr double kKindMargin = 1.15;
 /// plan. Also fails if the model cannot be compiled for any allowed plan.
 llvm::Expected<SearchResult> search(const SearchProblem &problem);
 
+/// Returns true if two candidates of one problem are the same plan.
+bool isSamePlan(const Candidate &a, const Candidate &b);
+
 /// Returns true if the constraints allow a candidate.
 bool isAllowed(const SearchProblem &problem, const Candidate &candidate);
 

@@ -207,13 +207,13 @@ def test_tables_that_cannot_run_are_refused(tmp_path, exports, rows, words):
 
 
 def test_the_timeline_as_a_picture_and_as_text(tmp_path, exports):
-    """--write-timeline draws a box per task, with one row per rank. --explain prints the bubble and the micro-batches with saved activations."""
+    """--write-timeline draws a box per task, with one row per pipeline coordinate. --explain prints the bubble and the micro-batches with saved activations."""
     said = oracle.run([tools_folder() / "ps-compile", oracle.export("gpt2", exports), "-o", "out.mlir", "--stop-after", "planned",
                        "--mesh", "pp=2", "--micro-batches", "4", "--schedule", "gpipe", "--explain", "--write-timeline",
                        "step.svg"], tmp_path)  # fmt: skip
     root = xml.etree.ElementTree.parse(tmp_path / "step.svg").getroot()
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"rank 0", "rank 1", "3"} <= set(texts)
+    assert {"pp 0", "pp 1", "3"} <= set(texts)
     idle = float(re.search(r"bubble ([\d.]+) %", said)[1])
     assert any(text and f"{idle} %" in text for text in texts), texts
     assert re.search(r"\n  0   0       4 .*\n  1   1       4 ", said), said  # gpipe saves the activations of all micro-batches

@@ -531,8 +531,10 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
     }
     line.output.writtenPlanFile = f.writePlan;
     line.output.planFlags = describePlan(table, c);
-    if (line.output.searchPrediction)
+    if (line.output.searchPrediction) {
+      line.output.planFlags["target"] = c.target;
       line.output.planFlags["predicted"] = line.output.searchPrediction->toJson();
+    }
   }
   line.output.givenPlanFile = f.planFile;
   line.output.givenPrediction = table.getPrediction();

@@ -5,6 +5,7 @@
 #include "lib/Support/JsonDocument.h"
 #include "shared/FileClaims.h"
 #include "tools/CommandLine.h"
+#include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -247,7 +248,19 @@ llvm::Error readLine(PlanLine &line, bool predicts) {
   return error;
 }
 
+/// Returns the value of a constraint that is one whole number.
+static std::optional<int64_t> findNumber(const FlagTable &table, llvm::StringRef flag) {
+  for (const auto &[name, text] : table.getConstraints())
+    if (int64_t number = 0; name == flag && !llvm::StringRef(text).getAsInteger(10, number))
+      return number;
+  return std::nullopt;
+}
+
 llvm::Expected<PlanRequest> readRequest(PlanLine &line) {
+  std::optional<int64_t> batch = findNumber(line.table, "batch"),
+                         count = findNumber(line.table, "micro-batches");
+  if (!line.compile.globalBatch && batch && count)
+    line.compile.globalBatch = llvm::checkedMul(*batch, *count);
   if (!line.compile.globalBatch)
     return llvm::createStringError("the samples per step are missing; give --global-batch N");
   llvm::Expected<PlanRequest> request =

@@ -72,7 +72,7 @@ llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanReque
       return error;
   }
   noteOldPlans(line.output, written);
-  if (written < *line.finalists)
+  if (written < *line.finalists && !answer.isInterrupted)
     llvm::errs() << "note: only " << written << " plans that fit were found\n";
   return llvm::Error::success();
 }
