@@ -280,7 +280,7 @@ private:
   }
   bool tryProblem(PlanSearch &search, const std::string &text, const SearchProblem &changed) {
     std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (elapsed.count() > kMostSeconds)
+    if (elapsed.count() > kTimeLimit)
       return false;
     llvm::Expected<PlanSearch::Found> found = search.find(limitTime(changed));
     if (!found)
@@ -291,8 +291,8 @@ private:
     return true;
   }
 
-  /// No change is tried after this time.
-  static constexpr double kMostSeconds = 20;
+  /// No change is tried after this time, in seconds.
+  static constexpr double kTimeLimit = 20;
 
   PlanSearch &search;
   const SearchProblem &problem;

@@ -823,7 +823,7 @@ bool isUndivided(const SearchProblem &problem, const Candidate &candidate) {
   if (candidate.tp == 1)
     return false;
   std::optional<double> one = getWork(whole), all = getWork(divided);
-  constexpr double kRounding = 1e-6;
+  constexpr double kRounding = 1e-9;
   return one && all && *all >= (1 - kRounding) * *one;
 }
 
