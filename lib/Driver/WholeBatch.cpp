@@ -28,7 +28,9 @@ static OwningOpRef<ModuleOp> trainWholeBatch(MLIRContext &context, CompileOption
   std::vector<std::string> notes;
   OwningOpRef<ModuleOp> module = importModel(context, options.model, import, notes);
   options.microBatches = 1;
-  if (!module || failed(runWalk(*module, options, {.stopAfter = ps::Level::Training})))
+  WalkOptions walk;
+  walk.stopAfter = ps::Level::Training;
+  if (!module || failed(runWalk(*module, options, walk)))
     return nullptr;
   return module;
 }

@@ -44,7 +44,7 @@ struct Held {
   ShardingAttr sharding; ///< null for values that are not tensors
   /// For a parameter that each run gathers for itself: the sharding after the all-gather, with
   /// which ops use the parameter. Null for all other values.
-  ShardingAttr gathered;
+  ShardingAttr gathered = {};
 
   ShardingAttr getSeen() const { return gathered ? gathered : sharding; }
 };

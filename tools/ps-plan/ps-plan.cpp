@@ -60,7 +60,9 @@ int predict(MLIRContext &context, PlanLine &line) {
     if (llvm::Error error =
             made->checkModel(line.planFile, line.options.model, countParameters(*module)))
       return printError(std::move(error));
-  if (failed(runWalk(*module, line.options, {.stopAfter = ps::Level::Placed})))
+  WalkOptions walk;
+  walk.stopAfter = ps::Level::Placed;
+  if (failed(runWalk(*module, line.options, walk)))
     return faults.getStatus();
   llvm::Expected<PlanPrice> price = pricePlan(*module, line.measured.empty() ? nullptr : &measured);
   if (!price) {
