@@ -59,10 +59,11 @@ public:
       peak.hostBytes = host->bytes;
   }
 
-  MemoryPeak find() {
+  MemoryPeak find(StringRef entry) {
     addVariables();
     for (auto program : module.getOps<rank::ProgramOp>())
-      if (int64_t(program.getPp()) == peak.coordinate)
+      if (int64_t(program.getPp()) == peak.coordinate &&
+          (entry.empty() || program.getEntry() == entry))
         read(program);
     llvm::MapVector<std::pair<Operation *, int>, MemoryHolder> alike;
     for (const Buffer &buffer : fullest)
@@ -170,12 +171,12 @@ private:
 };
 } // namespace
 
-std::vector<MemoryPeak> memory::findPeaks(ModuleOp module) {
+std::vector<MemoryPeak> memory::findPeaks(ModuleOp module, StringRef entry) {
   std::vector<MemoryPeak> peaks;
   SymbolTable symbols(module);
   for (int64_t pp = 0; pp < ir::getPipelineSize(module); ++pp)
     if (getArenaBytes(module, pp))
-      peaks.push_back(PeakFinder(module, symbols, pp).find());
+      peaks.push_back(PeakFinder(module, symbols, pp).find(entry));
   return peaks;
 }
 

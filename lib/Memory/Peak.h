@@ -38,8 +38,8 @@ struct MemoryPeak {
 };
 
 /// Returns the peak of each coordinate for a module at level `placed`. Returns an empty list at
-/// other levels.
-std::vector<MemoryPeak> findPeaks(mlir::ModuleOp module);
+/// other levels. If `entry` is given, such as "step", ignores the programs of other entries.
+std::vector<MemoryPeak> findPeaks(mlir::ModuleOp module, llvm::StringRef entry = "");
 
 } // namespace parashard::memory
 

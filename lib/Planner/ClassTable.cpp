@@ -365,7 +365,7 @@ private:
     std::vector<Saved> others = listReduced();
     llvm::append_range(others, saved);
     if (!facts.peaks)
-      facts.peaks = memory::findPeaks(module);
+      facts.peaks = memory::findPeaks(module, "step"); // `ops` are those of the step
     if (facts.peaks->empty())
       return;
     const memory::MemoryPeak &peak = facts.peaks->front();
