@@ -39,7 +39,7 @@ static std::string describeGrowth(const Breakdown &from, const Breakdown &to) {
   return (getName(part) + " +" + costs::printSeconds(growth[part])).str();
 }
 
-/// True if the estimate of a plan is below the best plan's by more than the error of estimates.
+/// Returns true if a plan is faster than the best plan by more than the error of predictions.
 static bool isFaster(const LayoutPrice &other, const LayoutPrice &best) {
   return other.seconds < (2 - kPredictionError) * best.seconds;
 }
@@ -59,7 +59,7 @@ static Alternative compare(const SearchProblem &problem, const LayoutPrice &best
   else if (!isFaster(other, best))
     result.reason = "as fast, within the error of the prediction";
   else
-    result.reason = llvm::formatv("{0:f1} % faster", -100 * slower);
+    result.reason = llvm::formatv("{0:f1} % faster; specify these flags to use it", -100 * slower);
   return result;
 }
 
@@ -303,8 +303,17 @@ private:
 
 } // namespace
 
-/// Compares the program of a plan with that of the best plan. `result` compares their estimates.
-/// Returns the plan if its program is faster, and fits the memory.
+/// Returns the estimated price of a compiled plan, with the time and memory of its program.
+static LayoutPrice getProgramPrice(const Finalist &plan) {
+  LayoutPrice price = plan.estimate.price;
+  price.seconds = plan.price->seconds;
+  price.memory = double(plan.price->memoryBytes);
+  return price;
+}
+
+/// Compiles a neighbor of the best plan. Sets the figures and the reason of `result` to those of
+/// its program. Returns the neighbor if its program is faster by more than the error of
+/// predictions, and fits the memory.
 static std::optional<Finalist> comparePrograms(PlanSearch &search, const SearchProblem &problem,
                                                const Finalist &best, const PricedCandidate &other,
                                                Alternative &result) {
@@ -315,17 +324,13 @@ static std::optional<Finalist> comparePrograms(PlanSearch &search, const SearchP
     result.reason = "cannot be compiled";
     return std::nullopt;
   }
-  const PlanPrice &program = *compiled->front().price;
-  result.seconds = program.seconds;
-  result.memory = double(program.memoryBytes);
-  double slower = program.seconds / best.price->seconds - 1;
-  if (result.memory > problem.memory) {
-    result.reason = "its program needs more memory than " + formatMemory(problem.memory);
-    return std::nullopt;
-  }
-  result.reason = llvm::formatv("its program is {0:f1} % {1}", std::abs(100 * slower),
-                                slower > 0 ? "slower" : "faster; specify these flags to use it");
-  return slower < 0 ? std::optional(std::move(compiled->front())) : std::nullopt;
+  LayoutPrice program = getProgramPrice(compiled->front());
+  Alternative compared = compare(problem, getProgramPrice(best), program);
+  compared.change = std::move(result.change);
+  compared.reason = "compiled: " + compared.reason;
+  result = std::move(compared);
+  bool isBetter = program.memory <= problem.memory && isFaster(program, getProgramPrice(best));
+  return isBetter ? std::optional(std::move(compiled->front())) : std::nullopt;
 }
 
 std::vector<Alternative> explainNeighbors(PlanSearch &search, const SearchProblem &problem,
@@ -374,14 +379,6 @@ llvm::Error addConstraint(Constraints &constraints, llvm::StringRef text) {
   return llvm::Error::success();
 }
 
-/// Returns the estimated price of a compiled plan, with the time and memory of its program.
-static LayoutPrice getProgramPrice(const Finalist &plan) {
-  LayoutPrice price = plan.estimate.price;
-  price.seconds = plan.price->seconds;
-  price.memory = double(plan.price->memoryBytes);
-  return price;
-}
-
 llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, SearchProblem problem,
                                           const Finalist &best, llvm::StringRef text) {
   if (llvm::Error error = addConstraint(problem.constraints, text))
@@ -415,8 +412,9 @@ llvm::Expected<Alternative> explainWhyNot(PlanSearch &search, SearchProblem prob
 llvm::Error createMisfitError(PlanSearch &search, const SearchProblem &problem,
                               const PlanSearch::Found &found) {
   const std::optional<Finalist> &leanest = found.leanest;
-  if (!leanest)
-    return llvm::createStringError("no plan can be compiled" + search.getCompiler().getFailure());
+  if (llvm::StringRef reason = search.getCompiler().getFailure(); !leanest)
+    return llvm::createStringError("no plan can be compiled" +
+                                   (reason.empty() ? "" : "; " + reason));
   double bytes = double(leanest->price->memoryBytes);
   std::string text = llvm::formatv(
       "no plan fits the memory of a rank, {0}: the leanest needs {1} ({2})",

@@ -280,7 +280,7 @@ CompileOptions PlanCompiler::getOptions(const Candidate &candidate) const {
   bool isSearched = policy != policies.end() && policy->second;
   options.shardingPolicy = isSearched ? *policy->second : candidate.policy;
   if (options.shardingPolicy == "{}") // the search found no split that saves time
-    options.shardingPolicy = "replicated";
+    options.shardingPolicy = kReplicatedPolicy;
   return options;
 }
 
@@ -288,7 +288,7 @@ void PlanCompiler::keepFailure(const CompileOptions &options, llvm::StringRef re
   std::lock_guard lock(mutex);
   if (failureReason.empty() && !reason.empty())
     failureReason =
-        llvm::formatv("; with --mesh {0} --batch {1}: {2}", options.mesh, *options.batch, reason);
+        llvm::formatv("with --mesh {0} --batch {1}: {2}", options.mesh, *options.batch, reason);
 }
 
 static bool areValid(const CompileOptions &options) {

@@ -69,7 +69,7 @@ public:
 
   int64_t getParameters() const { return parameters; }
   /// Returns the reason why the first failed plan could not be compiled; empty if no plan failed.
-  /// Example: "; with --mesh tp=4 --batch 1: dim s72 (input_ids.0) is 1; the export allows 2 to
+  /// Example: "with --mesh tp=4 --batch 1: dim s72 (input_ids.0) is 1; the export allows 2 to
   /// 64".
   llvm::StringRef getFailure() const { return failureReason; }
   /// Returns why the first batch that `allowsBatch` refused cannot be imported; empty if it refused

@@ -66,9 +66,8 @@ SearchProblem PlanSearch::makeProblem(Constraints constraints) {
   };
   problem.allowsBatch = [this](int64_t batch) { return compiler.allowsBatch(batch); };
   problem.getFailure = [this] {
-    if (!compiler.getFailure().empty() || compiler.getBatchFailure().empty())
-      return compiler.getFailure().str();
-    return ("; " + compiler.getBatchFailure()).str();
+    llvm::StringRef reason = compiler.getFailure();
+    return (reason.empty() ? compiler.getBatchFailure() : reason).str();
   };
   if (llvm::StringRef method = request.options.splitMethod; !method.empty() && method != "time")
     problem.findCuts = [this](const schedules::Placement &p) { return compiler.findCuts(p); };

@@ -19,6 +19,8 @@ inline constexpr const char *kSearchedModes[] = {"none", "selective", "full"};
 /// searching policies run a search for the best splits, which takes longer.
 inline constexpr const char *kNamedPolicies[] = {"megatron", "megatron+sp"};
 inline constexpr const char *kSearchingPolicies[] = {"searched", "searched+memory"};
+/// The policy that splits nothing over the tensor axis, so all its ranks compute the same.
+inline constexpr const char *kReplicatedPolicy = "replicated";
 
 /// The values that one flag may have. The default allows all.
 class Choices {

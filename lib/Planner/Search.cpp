@@ -83,8 +83,6 @@ constexpr double kSlowest = 1.05;
 /// if the named policy splits all matmuls. At most `kMostSearches` pairs of tensor axis and samples
 /// are tried.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
-/// The policy without splits over the tensor axis.
-constexpr const char *kReplicated = "replicated";
 constexpr size_t kMostSearches = 2;
 /// Seconds of all segments for one micro-batch.
 struct Work {
@@ -287,7 +285,7 @@ private:
   /// Example: with tp=4, compute takes 0.8 s, and launches and communication take 0.2 s. With tp=8,
   /// a micro-batch takes at least 0.4 + 0.2 = 0.6 s.
   double getBoundFromSmallerAxis(const Candidate &candidate) const {
-    if (candidate.policy == kReplicated && candidate.tp > 1) {
+    if (candidate.policy == kReplicatedPolicy && candidate.tp > 1) {
       std::optional<Work> work = findUndividedWork(candidate.samples);
       return work ? (work->compute + work->launches) / double(candidate.pp) *
                         double(candidate.microBatches)
@@ -361,7 +359,7 @@ private:
     // Small models may be fastest if all ranks compute the same. Without a known bound, the search
     // does not try this policy, because its tables would only show that a larger model is slower.
     if (candidate.tp > 1 && findUndividedWork(candidate.samples))
-      policies.push_back(kReplicated);
+      policies.push_back(kReplicatedPolicy);
     return policies;
   }
 
@@ -735,6 +733,7 @@ private:
     if (mostSegments > 0)
       return "the constraints allow no valid pipeline: " + whyNoPipeline();
     std::string failure = problem.getFailure ? problem.getFailure() : "";
+    failure = failure.empty() ? "" : "; " + failure;
     if (considered > 0)
       return "the model cannot be compiled for any mesh that the constraints allow" + failure;
     std::string text = "no plan has a global batch of " + std::to_string(problem.globalBatch) +
@@ -819,7 +818,7 @@ bool isUndivided(const SearchProblem &problem, const Candidate &candidate) {
   Candidate divided = candidate, whole = candidate;
   divided.zero = whole.zero = 0;
   whole.tp = 1;
-  whole.policy = kReplicated;
+  whole.policy = kReplicatedPolicy;
   if (candidate.tp == 1)
     return false;
   std::optional<double> one = getWork(whole), all = getWork(divided);

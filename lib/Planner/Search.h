@@ -46,7 +46,7 @@ struct SearchProblem {
   /// Returns true if the model can be imported with this number of samples per micro-batch over all
   /// data-parallel ranks. If the function is empty, any number is possible.
   std::function<bool(int64_t)> allowsBatch;
-  /// Returns why the model could not be imported or compiled so far, for errors: "; with ...".
+  /// Returns why the model could not be imported or compiled so far, for errors.
   /// Returns "" if nothing failed. May be empty.
   std::function<std::string()> getFailure;
   double memory = 0; ///< bytes of memory per rank

@@ -63,8 +63,7 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
     add(item, /*isItem=*/true);
 }
 
-/// Returns the flag that a key names. Fails if there is no such flag, or if the flag is not allowed
-/// in run files.
+/// Finds the flag of a key. Fails for an unknown key, and for a flag that run files cannot set.
 const FlagTable::Entry &findKey(const std::string &path, const std::string &key,
                                 const FlagTable &table) {
   const FlagTable::Entry *entry = table.find(key);
