@@ -1,6 +1,7 @@
 // Enumerates meshes and micro-batches, computes lower bounds of their times, and prices the
 // candidates whose bounds are good enough.
 #include "lib/Planner/Search.h"
+#include "lib/Planner/WorkBounds.h"
 #include "lib/Schedules/PipelineSchedule.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -84,24 +85,6 @@ constexpr double kSlowest = 1.05;
 /// are tried.
 constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
 constexpr size_t kMostSearches = 2;
-/// Seconds of all segments for one micro-batch.
-struct Work {
-  double compute = 0; ///< of the work that a larger tensor axis may divide
-  double communication = 0, launches = 0;
-
-  static Work of(const ClassTable &table) {
-    Work work;
-    for (const SegmentCost &segment : table.segments)
-      for (const Breakdown *parts :
-           {&segment.forward, &segment.backwardInput, &segment.backwardWeight}) {
-        double launches = (*parts)[Part::Launch], communication = (*parts)[Part::TensorParallel];
-        work.launches += launches;
-        work.communication += communication;
-        work.compute += parts->sum() - launches - communication;
-      }
-    return work;
-  }
-};
 
 /// Number of candidates of each kind that are priced to find the one with the least memory, if no
 /// plan fits.
@@ -216,7 +199,7 @@ private:
       double skipped = std::numeric_limits<double>::infinity();
       for (StringRef policy : listPolicies(candidate)) {
         candidate.policy = policy.str();
-        double bound = getBoundFromSmallerAxis(candidate);
+        double bound = workBounds.getBound(candidate);
         if (isTooSlow(bound))
           skipped = std::min(skipped, bound);
         else
@@ -226,7 +209,7 @@ private:
       double &smallest = candidates.empty() ? leastSkipped : least;
       double bound = candidates.empty() ? skipped : addPolicies(candidates, branches);
       if (bound > (1 - problem.tolerance) * smallest) {
-        ends.try_emplace(candidate.tp, samples);
+        workBounds.setEnd(candidate.tp, samples);
         return;
       }
       smallest = std::min(smallest, bound);
@@ -244,7 +227,7 @@ private:
       if (const ClassTable *table = problem.getTable(candidate, problem.cluster)) {
         found.push_back({candidate, getBound(*table, candidate), *table});
         mostSegments = std::max(mostSegments, table->segments.size());
-        keepWork(candidate, *table);
+        workBounds.add(candidate, *table);
       }
     }
     double least = std::numeric_limits<double>::infinity();
@@ -266,65 +249,6 @@ private:
       return true;
     fewestStages = std::min(fewestStages.value_or(stages), stages);
     return false;
-  }
-
-  /// Stores the work of a candidate, for `getBoundFromSmallerAxis`.
-  void keepWork(const Candidate &candidate, const ClassTable &table) {
-    Work work = Work::of(table);
-    auto [found, isNew] =
-        works[candidate.policy][candidate.tp].try_emplace(candidate.samples, work);
-    if (!isNew) // another order of the axes
-      found->second.communication = std::min(found->second.communication, work.communication);
-  }
-
-  /// Returns a lower bound of the time of a step that needs no table of the candidate. Uses the
-  /// work of the largest smaller tensor axis whose size divides the candidate's. Assumes that the
-  /// candidate's axis divides the compute evenly, and that its communication takes no less time.
-  /// Returns 0 if no smaller axis has been priced.
-  ///
-  /// Example: with tp=4, compute takes 0.8 s, and launches and communication take 0.2 s. With tp=8,
-  /// a micro-batch takes at least 0.4 + 0.2 = 0.6 s.
-  double getBoundFromSmallerAxis(const Candidate &candidate) const {
-    if (candidate.policy == kReplicatedPolicy && candidate.tp > 1) {
-      std::optional<Work> work = findUndividedWork(candidate.samples);
-      return work ? (work->compute + work->launches) / double(candidate.pp) *
-                        double(candidate.microBatches)
-                  : 0;
-    }
-    auto found = works.find(candidate.policy);
-    if (found == works.end())
-      return 0;
-    for (const auto &[tp, ofSamples] : llvm::reverse(found->second))
-      if (tp < candidate.tp && candidate.tp % tp == 0)
-        if (std::optional<Work> work = findWork(tp, ofSamples, candidate.samples))
-          return (work->compute * double(tp) / double(candidate.tp) + work->communication +
-                  work->launches) /
-                 double(candidate.pp) * double(candidate.microBatches);
-    return 0;
-  }
-
-  /// Returns the work without a tensor axis; nullopt if it is not known. All policies are equal
-  /// then.
-  std::optional<Work> findUndividedWork(int64_t samples) const {
-    for (const auto &[policy, ofAxes] : works)
-      if (auto one = ofAxes.find(1); one != ofAxes.end())
-        return findWork(1, one->second, samples);
-    return std::nullopt;
-  }
-
-  /// Returns the work of a tensor axis with a number of samples. More samples than any table has
-  /// save at most the tolerance per sample, if `addBatches` stopped at the largest one for this
-  /// reason. Returns nullopt if nothing is known about the number.
-  std::optional<Work> findWork(int64_t tp, const std::map<int64_t, Work> &ofSamples,
-                               int64_t samples) const {
-    if (auto known = ofSamples.find(samples); known != ofSamples.end())
-      return known->second;
-    auto [most, work] = *ofSamples.rbegin();
-    auto end = ends.find(tp);
-    if (samples < most || end == ends.end() || most < end->second)
-      return std::nullopt;
-    double factor = (1 - problem.tolerance) * double(samples) / double(most);
-    return Work{factor * work.compute, factor * work.communication, work.launches};
   }
 
   void prepareTables(ArrayRef<Candidate> candidates) {
@@ -358,7 +282,7 @@ private:
         policies.push_back(policy);
     // Small models may be fastest if all ranks compute the same. Without a known bound, the search
     // does not try this policy, because its tables would only show that a larger model is slower.
-    if (candidate.tp > 1 && findUndividedWork(candidate.samples))
+    if (candidate.tp > 1 && workBounds.findUndivided(candidate.samples))
       policies.push_back(kReplicatedPolicy);
     return policies;
   }
@@ -764,11 +688,7 @@ private:
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   CutCache cuts;
   std::vector<Branch> named; ///< branches with a named policy and a tensor axis
-  /// By policy, then by the size of the tensor axis, then by samples.
-  std::map<std::string, std::map<int64_t, std::map<int64_t, Work>>> works;
-  /// By the size of the tensor axis: the first samples at which `addBatches` stopped because more
-  /// samples do not save enough.
-  std::map<int64_t, int64_t> ends;
+  WorkBounds workBounds{problem.tolerance};
   int64_t considered = 0;
   size_t mostSegments = 0; ///< of any table
   /// The fewest stages of a candidate that has more stages than the model has segments.
