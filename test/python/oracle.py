@@ -181,12 +181,15 @@ def train_of_zoo(name, micro_batches, optimizer, importer):
     return train_in_torch(model, batches, OPTIMIZERS[optimizer][1], micro_batches=micro_batches)
 
 
+ZOO = {**models.MODELS, **models.DEEP, **models.TABLES, **language.MODELS, **vision.MODELS}
+
+
 @functools.cache
 def zoo(name, importer="pt2"):
     """Returns a model by its name, in the form that a file for `importer` has."""
     if importer == "onnx":
         return zoo(name).as_in_onnx()
-    return {**models.MODELS, **models.DEEP, **models.TABLES, **language.MODELS, **vision.MODELS}[name]()
+    return ZOO[name]()
 
 
 # ---- compiled ------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 
+import lanes
 import models
 import numpy as np
 import oracle
@@ -14,7 +15,8 @@ import pytest
 from conftest import ROOT, tools_folder
 from conftest import run_tool as run
 
-AUTOMATIC = ["gpt2", "llama", "resnet"]
+# The dropout of PyTorch has other random numbers.
+AUTOMATIC = lanes.some([name for name in oracle.ZOO if name != "gpt_dropout"], ["gpt2", "llama", "resnet"])
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,9 @@ def test_a_searched_plan_trains_like_one_rank(gpt, tmp_path):
 @pytest.mark.parametrize("name", AUTOMATIC)
 @pytest.mark.usefixtures("one_thread")
 def test_an_automatic_plan_equals_pytorch(tmp_path, exports, name):
-    flag, _, tolerance = oracle.OPTIMIZERS["adamw"]
+    # AdamW also moves weights whose gradients are rounding errors, and running statistics depend on these weights.
+    optimizer = "sgd" if oracle.zoo(name).has_statistics else "adamw"
+    flag, _, tolerance = oracle.OPTIMIZERS[optimizer]
     batches = oracle.draw_batches(oracle.zoo(name), 2)
     samples = len(next(iter(batches.values()))) // oracle.STEPS
     program = tmp_path / "program"
@@ -66,7 +70,7 @@ def test_an_automatic_plan_equals_pytorch(tmp_path, exports, name):
     assert json.loads((tmp_path / "plan.json").read_text())["predicted"]["ranks"] == 4
     assert re.search(r"^\d+ plans? priced in ", done.stdout)
     found = oracle.train_program(tmp_path, program, batches, 4)
-    assert oracle.compare(oracle.reference(name, 2, "adamw"), found, tolerance).failures() == []
+    assert oracle.compare(oracle.reference(name, 2, optimizer), found, tolerance).failures() == []
 
 
 def test_a_predicted_price_equals_that_of_explain(gpt):
