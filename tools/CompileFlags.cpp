@@ -155,7 +155,7 @@ static void addStepFlags(FlagTable &t, CompileFlags &f) {
         c.splitMethod);
   t.add({.name = "num-chunks",
          .value = "N",
-         .help = "model chunks (virtual stages) per pipeline rank",
+         .help = "model chunks (virtual stages) per pipeline coordinate",
          .level = Planned,
          .inPlan = true},
         c.numChunks, {1});

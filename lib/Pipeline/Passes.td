@@ -34,7 +34,7 @@ def PartitionPipelinePass : Pass<"ps-partition-pipeline", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"method", "method", "std::string", "\"uniform\"", "uniform, parameters, flops, time, or NAME,NAME,...">,
-    Option<"chunks", "chunks", "int64_t", "1", "model chunks (virtual stages) per pipeline rank">,
+    Option<"chunks", "chunks", "int64_t", "1", "model chunks (virtual stages) per pipeline coordinate">,
     Option<"placement", "placement", "std::string", "\"loop\"",
            "loop: stage s is on coordinate s mod size; v: the direction alternates">,
   ];
