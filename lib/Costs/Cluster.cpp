@@ -152,7 +152,17 @@ private:
       std::optional<double> number = value.getAsNumber();
       if (!number || *number < least || *number > most)
         return fail(where, formatv("is {0}; expected a number from {1} to {2}", value.describe(),
-                                   least, most));
+                                   json::Value(least), json::Value(most)));
+      out = *number;
+      return Error::success();
+    };
+  }
+  ReadValue readCount(int64_t &out, int64_t most) {
+    return [this, &out, most](JsonValue value, StringRef where) -> Error {
+      std::optional<int64_t> number = value.getAsInteger();
+      if (!number || *number < 1 || *number > most)
+        return fail(where, formatv("is {0}; expected a whole number from 1 to {1}",
+                                   value.describe(), most));
       out = *number;
       return Error::success();
     };
@@ -234,16 +244,14 @@ private:
     for (auto [i, element] : llvm::enumerate(elements)) {
       std::string place = formatv("{0}[{1}]", where, i);
       Tier tier;
-      double ranks = 0;
       if (Error error =
               readObject(element, place,
                          {{"name", true, readText(tier.name)},
-                          {"ranks", false, readNumber(ranks, 1, double(int64_t(1) << 40))},
+                          {"ranks", false, readCount(tier.ranks, int64_t(1) << 40)},
                           {"bandwidth", true, readQuantity(tier.bandwidth, Unit::BytesPerSecond)},
                           {"latency", true, readQuantity(tier.latency, Unit::Seconds, false)}}))
         return error;
-      tier.ranks = int64_t(ranks);
-      if (Error error = checkNesting(place, tier, tiers, ranks, i + 1 == elements.size()))
+      if (Error error = checkNesting(place, tier, tiers, i + 1 == elements.size()))
         return error;
       tiers.push_back(std::move(tier));
     }
@@ -256,10 +264,7 @@ private:
 
   /// Fails unless each island of a tier consists of two or more complete islands of the tier
   /// inside it.
-  Error checkNesting(StringRef where, const Tier &tier, ArrayRef<Tier> before, double ranks,
-                     bool isLast) {
-    if (double(tier.ranks) != ranks)
-      return fail(where, formatv("has {0} ranks; expected a whole number", ranks));
+  Error checkNesting(StringRef where, const Tier &tier, ArrayRef<Tier> before, bool isLast) {
     if (tier.ranks == 0)
       return isLast ? Error::success()
                     : fail(where, "lacks the key \"ranks\", which only the last tier may omit");

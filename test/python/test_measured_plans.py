@@ -241,7 +241,7 @@ def test_a_plan_without_its_samples(tmp_path):
 def test_the_command_line(gpt, tmp_path):
     a, b = pair(tmp_path)
     traces = [tmp_path / "a.trace.json", tmp_path / "b.trace.json"]
-    assert "3 traces for 2 plans; give one trace for each plan" in refuse(a, b, "--measured", *traces, traces[0])
+    assert "the number of traces (3) differs from the number of plans (2); give one trace for each plan" in refuse(a, b, "--measured", *traces, traces[0])
     assert "is the trace of both" in refuse(a, b, "--measured", traces[0], traces[0])
     assert "a.json\" is given twice" in refuse(a, a, "--measured")
     assert "no plan given: ps-plan PLAN.json... --measured" in refuse("--measured")

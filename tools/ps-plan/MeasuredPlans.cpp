@@ -172,8 +172,9 @@ llvm::Expected<std::vector<MeasuredPlan>> readPlans(const PlanLine &line) {
         "no plan given: ps-plan PLAN.json... --measured [TRACE.json...]; give the plans before "
         "the flag, and their traces after it");
   if (!line.traces.empty() && line.traces.size() != files.size())
-    return fail(llvm::formatv("{0} traces for {1} plans; give one trace for each plan, in the same "
-                              "order, or no trace to read PLAN.trace.json of each PLAN.json",
+    return fail(llvm::formatv("the number of traces ({0}) differs from the number of plans ({1}); "
+                              "give one trace for each plan, in the same order, or no trace to "
+                              "read PLAN.trace.json of each PLAN.json",
                               line.traces.size(), files.size())
                     .str());
   std::vector<MeasuredPlan> plans;
