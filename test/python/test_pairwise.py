@@ -2,11 +2,13 @@
 import dataclasses
 import itertools
 import random
+import re
 
 import cases
 import lanes
 import pairwise
 import pytest
+from conftest import ROOT
 
 pytestmark = pytest.mark.quick
 
@@ -75,6 +77,18 @@ def test_the_middle_lane_has_every_pair_of_a_table(name):
     assert [cell.values[0] for cell in cells] == table
     middle = [cell.values[0] for cell in cells if "full" not in [mark.name for mark in cell.marks]]
     check([dataclasses.asdict(case) for case in table], [table.index(case) for case in middle], strength)
+
+
+def test_the_page_has_the_sizes_of_the_tables():
+    """The page of tests has the number of cells of each table, and of those in the middle lane."""
+    page = (ROOT / "docs/testing.md").read_text()
+    rows = re.findall(r"^\| `([A-Z]+)`.*? \| (\d+) \| (\d+) \| (pairs|values)", page, re.M)
+    assert {name for name, *_ in rows} <= set(TABLES) and len(rows) > 6
+    for name, count, middle, covers in rows:
+        cells = lanes.cover(TABLES[name], strength=2 if covers == "pairs" else 1)
+        kept = sum("full" not in [mark.name for mark in cell.marks] for cell in cells)
+        # The middle lane also has the cells of CASES that are in the quick lane.
+        assert (name, len(cells), kept if name != "CASES" else int(middle)) == (name, int(count), int(middle))
 
 
 @pytest.mark.parametrize("marks, lanes_of_it", [

@@ -32,7 +32,7 @@ def plan(gpt, cluster, tmp_path_factory):
     return path
 
 
-# The names of the policies, from the help: "megatron, ..., tables or FILE.json".
+# The names of the policies, from the help: "megatron, ... or FILE.json".
 POLICIES = re.search(r"shardings of the weights: (.*? or FILE\.json)", (ROOT / "test/help/ps-plan.txt").read_text())[1]
 
 # fmt: off

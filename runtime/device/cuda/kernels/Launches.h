@@ -20,7 +20,8 @@ namespace psrt::cuda {
 struct KernelLaunch {
   std::string kernel;
   uint32_t grid = 1, block = 128;
-  std::vector<std::byte> arguments; ///< bytes of a struct in Arguments.h or SortArguments.h
+  std::vector<std::byte>
+      arguments; ///< bytes of a struct in Arguments.h, or in the header of the family of kernels
 };
 /// Returns the names of all kernels.
 std::vector<std::string> ptxKernels();
