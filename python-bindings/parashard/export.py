@@ -30,6 +30,7 @@ import torch
 from torch._decomp import decomposition_table
 
 from parashard.custom_gradients import Dropped, check_hooks, custom_gradients_are_refused
+from parashard.errors import ExportFailed
 from parashard.stopped_gradients import (
     data_is_detached,
     detach_no_grad_regions,
@@ -42,10 +43,6 @@ from parashard.stopped_gradients import (
 __all__ = ["ExportFailed", "Exported", "export", "without_data"]
 
 
-class ExportFailed(Exception):
-    """The model cannot be exported. The message says why, and what to do."""
-
-
 @dataclasses.dataclass
 class Exported:
     """Describes an archive that `export` wrote."""
@@ -56,6 +53,7 @@ class Exported:
     parameters: int  # number of elements of all parameters
     trained: int  # number of elements of parameters that require gradients
     notes: list  # messages for the user
+    program: torch.export.ExportedProgram = dataclasses.field(repr=False)
     unsupported: str = ""  # the ops that ps-compile cannot import, with their source lines
 
 
@@ -433,7 +431,7 @@ def describe(program, path, notes):
     parameters = list(program.parameters())
     return Exported(
         path, inputs, scalars[0] if scalars else "", sum(p.numel() for p in parameters),
-        sum(p.numel() for p in parameters if p.requires_grad), notes,
+        sum(p.numel() for p in parameters if p.requires_grad), notes, program,
     )  # fmt: skip
 
 

@@ -19,6 +19,11 @@ def tools_folder():
     return pathlib.Path(os.environ.get("PARASHARD_BIN", ROOT / "build/release/bin"))
 
 
+def package_folder():
+    """Returns the folder of the Python package with its extension module, in the build under test."""
+    return tools_folder().parent / "python"
+
+
 def run_tool(tool, *arguments, **environment):
     """Runs a tool of the build under test, with further environment variables. Returns the completed process."""
     command = [tools_folder() / tool, *map(str, arguments)]

@@ -3,10 +3,10 @@ import dataclasses
 import sys
 
 import torch
-from conftest import ROOT
+from conftest import package_folder
 from models import IGNORED, Model, tokens
 
-sys.path.insert(0, str(ROOT / "python-bindings"))
+sys.path.insert(0, str(package_folder()))
 
 BATCH, LENGTH, VOCABULARY = 8, 12, 64
 # Minimum number of real tokens (not padding) per sample.

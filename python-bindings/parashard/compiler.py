@@ -1,0 +1,65 @@
+"""Runs ps-compile as a child process, and keeps the programs that it writes."""
+
+import hashlib
+import os
+import pathlib
+import shlex
+import subprocess
+import tempfile
+import zipfile
+
+from parashard.errors import CompileError, Error
+from parashard.export import find_tool
+
+__all__ = ["compile_archive"]
+
+
+def cache_folder():
+    """Returns the folder of compiled programs: $XDG_CACHE_HOME/parashard/programs."""
+    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(root) / "parashard/programs"
+
+
+def find_compiler():
+    tool = find_tool("ps-compile")
+    if not tool:
+        raise Error("ps-compile is not found: add the folder of the tools to PATH, or set PARASHARD_BIN")
+    return tool
+
+
+def hash_program(archive, flags, tool):
+    """Returns the name of a program in the cache.
+
+    It depends on all parts of the archive except the values of weights and of the example, on the flags, and on the file of ps-compile, which
+    each build changes.
+    """
+    state = hashlib.sha256()
+    with zipfile.ZipFile(archive) as parts:
+        for entry in sorted(parts.infolist(), key=lambda part: part.filename):
+            name = entry.filename.split("/", 1)[-1]  # without the folder, which has the archive's name
+            if not name.startswith(("data/weights/", "data/sample_inputs/", ".data/serialization_id")):
+                state.update(f"{name} {entry.CRC} {entry.file_size}\n".encode())
+    build = os.stat(tool)
+    state.update(repr((flags, str(tool), build.st_size, build.st_mtime_ns)).encode())
+    return state.hexdigest()[:32]
+
+
+def compile_archive(archive, flags):
+    """Compiles an archive (.pt2) to a library, or finds the library in the cache. Returns the path.
+
+    flags: arguments of ps-compile. The library has no weights. Raises CompileError if ps-compile refuses the model or a flag.
+    """
+    tool = find_compiler()
+    flags = [*flags, "--weights", "none", "--init", "zeros"]
+    library = cache_folder() / f"{hash_program(archive, flags, tool)}.so"
+    if library.exists():
+        return library
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        output = pathlib.Path(folder) / library.name
+        command = [tool, str(archive), "-o", str(output), *flags]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if done.returncode != 0:
+            raise CompileError(done.stderr.strip(), shlex.join(command))
+        os.replace(output, library)
+    return library

@@ -1,0 +1,209 @@
+"""The optimizer of a compiled model, as a torch.optim.Optimizer: schedulers and state dicts of PyTorch work with it."""
+
+import dataclasses
+import re
+
+import torch
+
+from parashard.errors import InputError, Unsupported
+
+__all__ = ["CompiledGroups", "Optimizer", "compile_groups"]
+
+# By the class of PyTorch: the name in --optimizer, and the hyperparameters besides lr and weight_decay. Other options of the
+# class must have their default values.
+KINDS = {
+    torch.optim.SGD: ("sgd", ("momentum", "dampening", "nesterov")),
+    torch.optim.Adam: ("adam", ("betas", "eps")),
+    torch.optim.AdamW: ("adamw", ("betas", "eps")),
+}
+# Options that choose an implementation, and keys that schedulers and PyTorch add. They do not change what is computed.
+IGNORED = ("params", "foreach", "fused", "capturable", "differentiable", "initial_lr", "decoupled_weight_decay")
+# Names of optimizer state: in PyTorch, and in the program.
+STATE = {
+    "sgd": {"momentum_buffer": "momentum"},
+    "adam": {"exp_avg": "mean", "exp_avg_sq": "square"},
+    "adamw": {"exp_avg": "mean", "exp_avg_sq": "square"},
+}
+
+
+@dataclasses.dataclass
+class CompiledGroups:
+    """The parameter groups of an optimizer, as they are compiled.
+
+    kind: sgd, adam or adamw. keys: the hyperparameters that are compiled into the program, such as betas. arguments: those of
+    ps-compile. members: per group, the names of all its parameters. trained: the names of the parameters that have an update.
+    rates: per group, the names of its learning rates in the program.
+    """
+
+    kind: str
+    keys: tuple
+    arguments: list
+    members: list
+    trained: set
+    rates: list
+
+
+def describe_group(kind, keys, group, defaults):
+    """Returns the specification of a parameter group for --optimizer, such as "sgd(lr=0.1,momentum=0.9)"."""
+    for key, value in group.items():
+        if key not in ("lr", *keys, *IGNORED) and value != defaults.get(key):
+            raise Unsupported(f"the option {key}={value!r} of the optimizer is not supported; remove it")
+    values = []
+    for key in ("lr", *keys):
+        value = group[key]
+        if isinstance(value, bool):
+            text = str(value).lower()
+        elif isinstance(value, tuple):
+            text = "(" + ",".join(repr(float(v)) for v in value) + ")"
+        else:
+            text = repr(float(value))
+        values.append(f"{key}={text}")
+    return f"{kind}({','.join(values)})"
+
+
+def compile_groups(module, optimizer):
+    """Returns the `CompiledGroups` of an optimizer of PyTorch over the parameters of `module`."""
+    if type(optimizer) not in KINDS:
+        known = ", ".join(f"torch.optim.{known.__name__}" for known in KINDS)
+        raise Unsupported(f"optimizer {type(optimizer).__name__} is not supported; use {known}")
+    kind, keys = KINDS[type(optimizer)]
+    result = CompiledGroups(kind, ("weight_decay", *keys), [], [], set(), [])
+    names = {parameter: name for name, parameter in module.named_parameters()}
+    for group in optimizer.param_groups:
+        unknown = [parameter for parameter in group["params"] if parameter not in names]
+        if unknown:
+            raise InputError(
+                f"the optimizer has a parameter of shape {tuple(unknown[0].shape)} that is not in the model; make the optimizer "
+                "from model.parameters()"
+            )
+        result.members.append([names[parameter] for parameter in group["params"]])
+        result.trained.update(names[parameter] for parameter in group["params"] if parameter.requires_grad)
+    if not result.trained:
+        raise InputError("the optimizer trains no parameter of the model")
+    for name in names.values():
+        if name not in result.trained:
+            result.arguments += ["--freeze", name]
+    add_specifications(result, optimizer)
+    return result
+
+
+def add_specifications(result, optimizer):
+    """Adds the arguments --optimizer: one for each trained parameter, and one for all parameters of the largest group."""
+    defaults = type(optimizer)([torch.nn.Parameter(torch.zeros(1))], lr=0.1).defaults
+    trained = [[name for name in names if name in result.trained] for names in result.members]
+    largest = max(range(len(trained)), key=lambda index: len(trained[index]))
+    number, rest = 0, []
+    for index, group in enumerate(optimizer.param_groups):
+        spec = describe_group(result.kind, result.keys, group, defaults)
+        result.rates.append([])
+        if index == largest:
+            rest = ["--optimizer", spec]
+            continue
+        for name in trained[index]:
+            result.arguments += ["--optimizer", f"{name}={spec}"]
+            result.rates[index].append(f"lr.{number}")
+            number += 1
+    result.arguments += rest
+    result.rates[largest].append(f"lr.{number}" if number else "lr")
+
+
+class Optimizer(torch.optim.Optimizer):
+    """Runs the update of a compiled model. Made by `parallelize` from an optimizer of PyTorch.
+
+    The learning rate of each group may change between steps. The other hyperparameters are compiled into the program.
+    """
+
+    def __init__(self, model, source, compiled):
+        """source: the optimizer of PyTorch over the original model. compiled: its `CompiledGroups`."""
+        self._model = model
+        self._program = model._program
+        self._compiled = compiled
+        parameters = dict(model.named_parameters())
+        groups = [
+            {**group, "params": [parameters[name] for name in names]} for group, names in zip(source.param_groups, compiled.members)
+        ]
+        super().__init__(groups, source.defaults)
+        self._constants = [{key: group[key] for key in compiled.keys} for group in self.param_groups]
+
+    def step(self, closure=None):
+        """Updates the parameters by the gradients accumulated since `zero_grad`. Without a backward since then, does nothing."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._check_trained()
+        self._send_rates()
+        if self._model._accumulated:
+            self._program.update()
+        return loss
+
+    def zero_grad(self, set_to_none=True):
+        """Sets all gradients of the model to zero."""
+        self._model.zero_grad(set_to_none)
+
+    def add_param_group(self, group):
+        if hasattr(self, "_constants"):
+            raise Unsupported("a compiled optimizer takes no further parameter groups; call parallelize with all groups")
+        super().add_param_group(group)
+
+    def _check_trained(self):
+        for name, parameter in self._model.named_parameters():
+            if parameter.requires_grad != (name in self._compiled.trained):
+                raise Unsupported(
+                    f"requires_grad of {name} changed to {parameter.requires_grad}, but which parameters are trained is compiled "
+                    "into the program; call parallelize again"
+                )
+
+    def _send_rates(self):
+        for group, constants, rates in zip(self.param_groups, self._constants, self._compiled.rates):
+            changed = [key for key, value in constants.items() if group[key] != value]
+            if changed:
+                raise Unsupported(
+                    f"{changed[0]} changed from {constants[changed[0]]} to {group[changed[0]]}, but is compiled into the program; "
+                    "only lr may change between steps"
+                )
+            for name in rates:
+                self._program.set_scalar(name, float(group["lr"]))
+
+    # ---- state ----------------------------------------------------------------------------------------------------
+
+    def _variables(self):
+        """Yields (index of the parameter in a state dict, names of its state: in PyTorch, in the program)."""
+        kinds = STATE[self._compiled.kind]
+        index, known = 0, set(self._program.names("variables"))
+        for names in self._compiled.members:
+            for name in names:
+                state = {key: f"optimizer.{self._compiled.kind}.{ours}.{name}" for key, ours in kinds.items()}
+                yield index, {key: variable for key, variable in state.items() if variable in known}
+                index += 1
+
+    def state_dict(self):
+        """Returns a state dict that the optimizer of PyTorch also loads."""
+        result = super().state_dict()
+        if self._program.step:
+            for index, names in self._variables():
+                if names:
+                    result["state"][index] = {key: self._model.read(name) for key, name in names.items()}
+                    if self._compiled.kind != "sgd":  # PyTorch increases each tensor in place
+                        result["state"][index]["step"] = self._model.read(self._counts()[0])
+        return result
+
+    def _counts(self):
+        """Returns the names of the variables that count the updates of each group."""
+        return [name for name in self._program.names("variables") if re.fullmatch(r"optimizer\.(\d+\.)?count", name)]
+
+    def load_state_dict(self, state_dict):
+        """Loads a state dict of this class or of the optimizer of PyTorch."""
+        state = state_dict["state"]
+        super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
+        for index, names in self._variables():
+            if index in state:
+                for key, name in names.items():
+                    self._model.write(name, state[index][key])
+        steps = {int(values["step"]) for values in state.values() if "step" in values}
+        if len(steps) > 1:
+            raise Unsupported(f"the parameters have different step numbers, {min(steps)} and {max(steps)}; a program has one")
+        step = max(steps, default=1 if state else 0)
+        for name in self._counts():
+            self._model.write(name, torch.tensor(float(step)))
+        self._program.step = step

@@ -1,0 +1,76 @@
+"""Plans: how a model is divided over ranks."""
+
+import dataclasses
+import json
+import math
+import types
+
+from parashard.errors import InputError
+
+__all__ = ["Plan"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A plan, by the flags of ps-compile (docs/ps-compile-flags.md, group Plan).
+
+    mesh: the sizes of the axes; the last axis varies fastest. Example: {"dp": 2, "tp": 2}, or "dp=2,tp=2".
+    flags: other flags of the plan. Example: {"zero": 1, "sharding-policy": "megatron+sp"}.
+    """
+
+    mesh: types.MappingProxyType
+    flags: types.MappingProxyType
+
+    def __init__(self, mesh="dp=1", **flags):
+        object.__setattr__(self, "mesh", types.MappingProxyType(read_mesh(mesh)))
+        object.__setattr__(self, "flags", types.MappingProxyType({name.replace("_", "-"): value for name, value in flags.items()}))
+
+    @property
+    def ranks(self):
+        """The number of ranks: the product of the sizes of the axes."""
+        return math.prod(self.mesh.values())
+
+    def replace(self, mesh=None, **flags):
+        """Returns a plan with other values of some flags. None removes a flag."""
+        changed = {**self.flags, **{name.replace("_", "-"): value for name, value in flags.items()}}
+        return Plan(mesh or dict(self.mesh), **{name: value for name, value in changed.items() if value is not None})
+
+    def arguments(self):
+        """Returns the arguments of ps-compile."""
+        result = ["--mesh", ",".join(f"{axis}={size}" for axis, size in self.mesh.items())]
+        for name, value in self.flags.items():
+            result += [f"--{name}", str(value)]
+        return result
+
+    def save(self, path):
+        """Writes a plan file, which `ps-compile --plan` and `Plan.load` read."""
+        mesh = ",".join(f"{axis}={size}" for axis, size in self.mesh.items())
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"mesh": mesh, **self.flags}, file, indent=2)
+            file.write("\n")
+
+    @staticmethod
+    def load(path):
+        """Reads a plan file, such as one that `ps-plan` wrote."""
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+        described = ("predicted", "measured", "parameters", "ranks")  # not flags
+        return Plan(**{name: value for name, value in values.items() if name not in described})
+
+    def __str__(self):
+        return " ".join(self.arguments())
+
+
+def read_mesh(mesh):
+    """Returns the sizes of the axes of a mesh, by name."""
+    if isinstance(mesh, str):
+        mesh = dict(axis.split("=", 1) if "=" in axis else (axis, "") for axis in mesh.split(","))
+    sizes = {}
+    for axis, size in mesh.items():
+        try:
+            sizes[axis] = int(size)
+        except ValueError:
+            raise InputError(f"mesh: axis {axis} has the size {size!r}; expected a number of ranks, as in dp=2,tp=2") from None
+        if sizes[axis] < 1:
+            raise InputError(f"mesh: axis {axis} has the size {size}; expected at least 1")
+    return sizes
