@@ -206,7 +206,7 @@ class CompiledModel(torch.nn.Module):
 
     def read(self, name):
         """Returns a copy of a variable of the program, such as "optimizer.adamw.mean.weight"."""
-        return Variable(self._program, name).read()[0]
+        return Variable(self._program, name).read()
 
     def write(self, name, value):
         """Sets a variable of the program. `value` must have its shape; other dtypes are converted."""

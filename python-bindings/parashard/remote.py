@@ -15,32 +15,37 @@ class Variable:
         dtype, self.shape = program.describe("variables", name)
         self.dtype = getattr(torch, dtype)
 
-    def read(self):
-        """Returns (the values, the values)."""
-        values = torch.empty(self.shape, dtype=self.dtype)
-        self.program.get_variable(self.name, values)
-        return values, values
+    @property
+    def variable(self):
+        return self
+
+    def read(self, copies=None):
+        """Returns the values. `copies` has the variables that were already read, by name; each is read once."""
+        copies = {} if copies is None else copies
+        if self.name not in copies:
+            copies[self.name] = torch.empty(self.shape, dtype=self.dtype)
+            self.program.get_variable(self.name, copies[self.name])
+        return copies[self.name]
 
     def write(self, values):
         self.program.set_variable(self.name, values.contiguous())
 
 
 class View:
-    """A view of a remote tensor, such as weight[0] or weight.T."""
+    """A view of a remote tensor, such as weight[0] or weight.T. `index`: which result of the op, if it returns several."""
 
-    def __init__(self, base, function, arguments, options):
+    def __init__(self, base, function, arguments, options, index=None):
         self.base = base
         self.function = function
         self.arguments = arguments
         self.options = options
+        self.index = index
+        self.variable = base.variable
 
-    def read(self):
-        """Returns (the values of the view, the values of the whole variable, which share memory)."""
-        values, whole = self.base.read()
-        return self.function(values, *self.arguments, **self.options), whole
-
-    def write(self, whole):
-        self.base.write(whole)
+    def read(self, copies=None):
+        """Returns the values of the view. They share the memory of the whole variable in `copies`."""
+        result = self.function(self.base.read(copies), *self.arguments, **self.options)
+        return result if self.index is None else result[self.index]
 
 
 class RemoteTensor(torch.Tensor):
@@ -62,62 +67,64 @@ class RemoteTensor(torch.Tensor):
         return cls(variable, torch.empty(variable.shape, dtype=variable.dtype, device="meta"))
 
     def __repr__(self, *, tensor_contents=None):
-        return repr(self.source.read()[0])
+        return repr(self.source.read())
 
     def __reduce_ex__(self, protocol):
-        return self.source.read()[0].__reduce_ex__(protocol)
+        return self.source.read().__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo):
-        return self.source.read()[0]
+        return self.source.read()
 
     def numpy(self, *, force=False):
-        return self.source.read()[0].numpy(force=force)
+        return self.source.read().numpy(force=force)
 
     def tolist(self):
-        return self.source.read()[0].tolist()
+        return self.source.read().tolist()
 
     @classmethod
     def __torch_dispatch__(cls, function, types, arguments=(), options=None):
         options = options or {}
-        if is_view(function):
-            return view(cls, function, arguments, options)
-        read = {}
+        if arguments and isinstance(arguments[0], cls) and is_view(function):
+            return make_view(cls, function, arguments, options)
+        copies, back = {}, {}  # per program; the remote tensor of a value
 
-        def fetch(tensor):
-            if id(tensor) not in read:
-                read[id(tensor)] = (tensor, *tensor.source.read())
-            return read[id(tensor)][1]
+        def read(tensor):
+            values = tensor.source.read(copies.setdefault(id(tensor.source.variable.program), {}))
+            back[id(values)] = tensor
+            return values
 
-        result = function(*tree_map_only(cls, fetch, arguments), **tree_map_only(cls, fetch, options))
-        written = [tensor for tensor in find_written(function, arguments, options) if isinstance(tensor, cls)]
-        for tensor in written:
-            tensor.source.write(read[id(tensor)][2])
+        result = function(*tree_map_only(cls, read, arguments), **tree_map_only(cls, read, options))
+        written = {(id(v.program), v.name): v for v in find_written(function, arguments, options)}
+        for (program, name), variable in written.items():
+            variable.write(copies[program][name])
         # An in-place op returns its argument.
-        back = {id(values): tensor for tensor, values, _ in read.values()}
         return tree_map_only(torch.Tensor, lambda value: back.get(id(value), value), result)
 
 
 def is_view(function):
-    """Returns whether an op returns one tensor that shares the memory of its first argument."""
-    returned = function._schema.returns
-    aliases = function._schema.arguments[0].alias_info if function._schema.arguments else None
-    return aliases is not None and not aliases.is_write and len(returned) == 1 and str(returned[0].type) == "Tensor"
+    """Returns whether the results of an op share the memory of its first argument."""
+    aliases = function._schema.arguments[0].alias_info
+    return aliases is not None and not aliases.is_write
 
 
-def view(cls, function, arguments, options):
+def make_view(cls, function, arguments, options):
     """Applies a view op to the remote tensor `arguments[0]`."""
     base, *rest = arguments
-    source = base.source
     layout = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device="meta")
-    if function is torch.ops.aten.detach.default or function is torch.ops.aten.alias.default:
-        return cls(source, layout)
-    return cls(View(source, function, rest, options), function(layout, *rest, **options))
+    if function in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
+        return cls(base.source, layout)
+    results = function(layout, *rest, **options)
+    if isinstance(results, torch.Tensor):
+        return cls(View(base.source, function, rest, options), results)
+    return type(results)(cls(View(base.source, function, rest, options, i), result) for i, result in enumerate(results))
 
 
 def find_written(function, arguments, options):
-    """Yields the tensors that an op writes to."""
+    """Yields the variables that an op writes to."""
     for index, argument in enumerate(function._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
         value = arguments[index] if index < len(arguments) else options.get(argument.name)
-        yield from value if isinstance(value, (list, tuple)) else [value]
+        for tensor in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(tensor, RemoteTensor):
+                yield tensor.source.variable

@@ -212,6 +212,10 @@ def test_reading_and_writing_parameters(net):
             tensor.T[3, 4:].add_(2)
             tensor.data[2:4].zero_()
             torch.nn.init.ones_(tensor[5])
+            for part in tensor[:, 6:].chunk(3, dim=1):
+                part.neg_()
+            torch._foreach_add_([tensor[0], tensor[6]], 3)
+            tensor[7].copy_(tensor[8])
     assert torch.equal(weight, expected) and torch.equal(weight[4], expected[4])
     assert weight.sum().item() == expected.sum().item() and weight.tolist() == expected.tolist()
     assert repr(model) == repr(net).replace("Net(", "CompiledModel(")
