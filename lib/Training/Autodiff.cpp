@@ -316,6 +316,12 @@ LogicalResult TrainingBuilder::chooseDifferentiated() {
              << " cannot be combined with a loss; add --loss none";
     return success();
   }
+  // The model may return a value twice. It has one cotangent.
+  auto add = [&](const Output &output) {
+    if (llvm::none_of(differentiated,
+                      [&](unsigned index) { return outputs[index].name == output.name; }))
+      differentiated.push_back(output.index);
+  };
   for (llvm::StringRef name : options.differentiate) {
     auto found = findOutput("differentiate", name);
     if (failed(found))
@@ -324,12 +330,12 @@ LogicalResult TrainingBuilder::chooseDifferentiated() {
       return refuseFlag(forward, "differentiate " + name)
              << ": the output has type " << outputs[*found].type
              << ", which has no derivative; name floating-point outputs";
-    differentiated.push_back(*found);
+    add(outputs[*found]);
   }
   if (options.differentiate.empty())
     for (const Output &output : outputs)
       if (output.isFloat())
-        differentiated.push_back(output.index);
+        add(output);
   return success();
 }
 

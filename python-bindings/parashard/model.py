@@ -96,7 +96,7 @@ class CompiledModel(torch.nn.Module):
         self._program = program
         self._signature = inspect.signature(module.forward)
         self._name = type(module).__name__
-        self._outputs = [name for name in outputs if name is not None]
+        self._outputs = list(dict.fromkeys(name for name in outputs if name is not None))  # each once
         self._positions = outputs
         self._spec = spec
         self._free = list(range(16))
@@ -118,8 +118,8 @@ class CompiledModel(torch.nn.Module):
             values = self._call("forward", Slot(self._free).index, inputs)
         else:
             values = self._call("evaluate", 0, inputs)
-        left = iter(values)
-        return tree_unflatten([None if name is None else next(left) for name in self._positions], self._spec)
+        found = dict(zip(self._outputs, values))
+        return tree_unflatten([found.get(name) for name in self._positions], self._spec)
 
     def _bind(self, arguments, options):
         inputs = bind(self._signature, self._name, arguments, options)
@@ -151,6 +151,7 @@ class CompiledModel(torch.nn.Module):
     def _copy_structure(self, module):
         """Creates the submodules, parameters and buffers of a module, with the values in the program."""
         variables = set(self._program.names("variables"))
+        self._gradients = {name for name in self._trained if f"grad.{name}" in variables}  # the others are not used by forward
         remote = {}
         for path, part in module.named_modules(remove_duplicate=False):
             target = self._make_part(path, part)
@@ -177,14 +178,14 @@ class CompiledModel(torch.nn.Module):
 
     def _make_parameter(self, name, parameter):
         result = torch.nn.Parameter(RemoteTensor.of(self._program, name), requires_grad=name in self._trained)
-        if result.requires_grad:
+        if name in self._gradients:
             result.register_post_accumulate_grad_hook(lambda changed: self._take_gradient(name, changed))
         return result
 
     def _set_gradients(self):
         """Gives each trained parameter its gradient in the program."""
         for name, parameter in self.named_parameters():
-            if parameter.requires_grad and parameter.grad is None:
+            if name in self._gradients and parameter.grad is None:
                 parameter.grad = RemoteTensor.of(self._program, f"grad.{name}")
 
     def _take_gradient(self, name, parameter):
@@ -204,11 +205,11 @@ class CompiledModel(torch.nn.Module):
             if set_to_none:
                 parameter.grad = None
 
-    def read(self, name):
+    def _read(self, name):
         """Returns a copy of a variable of the program, such as "optimizer.adamw.mean.weight"."""
         return Variable(self._program, name).read()
 
-    def write(self, name, value):
+    def _write(self, name, value):
         """Sets a variable of the program. `value` must have its shape; other dtypes are converted."""
         variable = Variable(self._program, name)
         variable.write(value.detach().to("cpu", variable.dtype).reshape(variable.shape))

@@ -183,9 +183,9 @@ class Optimizer(torch.optim.Optimizer):
         if self._program.step:
             for index, names in self._variables():
                 if names:
-                    result["state"][index] = {key: self._model.read(name) for key, name in names.items()}
+                    result["state"][index] = {key: self._model._read(name) for key, name in names.items()}
                     if self._compiled.kind != "sgd":  # PyTorch increases each tensor in place
-                        result["state"][index]["step"] = self._model.read(self._counts()[0])
+                        result["state"][index]["step"] = self._model._read(self._counts()[0])
         return result
 
     def _counts(self):
@@ -199,11 +199,11 @@ class Optimizer(torch.optim.Optimizer):
         for index, names in self._variables():
             if index in state:
                 for key, name in names.items():
-                    self._model.write(name, state[index][key])
+                    self._model._write(name, state[index][key])
         steps = {int(values["step"]) for values in state.values() if "step" in values}
         if len(steps) > 1:
             raise Unsupported(f"the parameters have different step numbers, {min(steps)} and {max(steps)}; a program has one")
         step = max(steps, default=1 if state else 0)
         for name in self._counts():
-            self._model.write(name, torch.tensor(float(step)))
+            self._model._write(name, torch.tensor(float(step)))
         self._program.step = step
