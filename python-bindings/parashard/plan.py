@@ -5,7 +5,7 @@ import json
 import math
 import types
 
-from parashard.errors import InputError
+from parashard.errors import InputError, Unsupported
 
 __all__ = ["Plan"]
 
@@ -39,6 +39,8 @@ class Plan:
         """Returns the arguments of ps-compile."""
         result = ["--mesh", ",".join(f"{axis}={size}" for axis, size in self.mesh.items())]
         for name, value in self.flags.items():
+            if isinstance(value, (dict, list)):
+                raise Unsupported(f"{name}: inline shardings are not supported yet; write them to a file, and give its path")
             result += [f"--{name}", str(value)]
         return result
 
@@ -51,9 +53,14 @@ class Plan:
 
     @staticmethod
     def load(path):
-        """Reads a plan file, such as one that `ps-plan` wrote."""
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
+        """Reads a plan file, such as one that `ps-plan` wrote. Raises InputError if the file has no plan."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                values = json.load(file)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from None
+        if not isinstance(values, dict):
+            raise InputError(f"{path}: the file has a {type(values).__name__}; expected an object with flags, such as {{\"mesh\": \"dp=2\"}}")
         described = ("predicted", "measured", "parameters", "ranks")  # not flags
         return Plan(**{name: value for name, value in values.items() if name not in described})
 

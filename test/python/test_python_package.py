@@ -293,6 +293,7 @@ class Branches(Net):
 @pytest.mark.parametrize("plan, module, optimizer_fn, error, message", [
     ("dp=3", Net(), sgd, "CompileError", "8"),
     ("pp=2", Net(), sgd, "Unsupported", "pipeline axis"),
+    (parashard.Plan("dp=2", sharding_policy={"*": "replicated"}), Net(), sgd, "Unsupported", "inline shardings"),
     ("dp", Net(), sgd, "InputError", "axis dp has the size ''"),
     (parashard.Plan("dp=2", nonsense=1), Net(), sgd, "CompileError", "nonsense"),
     ("dp=2", Net(), lambda m: torch.optim.RMSprop(m.parameters()), "Unsupported", "optimizer RMSprop is not supported; use torch.optim.SGD"),
@@ -326,6 +327,9 @@ def test_plans_are_files_of_the_compiler(tmp_path):
     assert str(plan) == "--mesh dp=2,tp=4 --zero 1 --sharding-policy megatron+sp" and plan.ranks == 8
     plan.save(tmp_path / "plan.json")
     assert parashard.Plan.load(tmp_path / "plan.json") == plan
+    (tmp_path / "bad.json").write_text("[1]")
+    with pytest.raises(parashard.InputError, match="bad.json: the file has a list; expected an object"):
+        parashard.Plan.load(tmp_path / "bad.json")
     assert plan.replace("dp=4", zero=None) == parashard.Plan("dp=4", sharding_policy="megatron+sp")
     assert subprocess.run([tools_folder() / "ps-compile", "--plan", tmp_path / "plan.json", "--help"], capture_output=True).returncode == 0
 
