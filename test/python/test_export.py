@@ -8,13 +8,12 @@ import lanes
 import language
 import pytest
 import torch
-from conftest import tools_folder
+from conftest import package_folder, tools_folder
 from oracle import first_step, run
 from torch import nn
 from torch.nn import functional as F
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PACKAGE = os.path.join(ROOT, "python-bindings")
+PACKAGE = str(package_folder())
 sys.path.insert(0, PACKAGE)
 
 from parashard.export import ExportFailed, export, main  # noqa: E402
