@@ -4,8 +4,10 @@ import hashlib
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import tempfile
+import warnings
 import zipfile
 
 from parashard.errors import CompileError, Error
@@ -30,8 +32,8 @@ def find_compiler():
 def hash_program(archive, flags, tool):
     """Returns the name of a program in the cache.
 
-    It depends on all parts of the archive except the values of weights and of the example, on the flags, and on the file of ps-compile, which
-    each build changes.
+    The name depends on all parts of the archive except the values of weights and of the example, on the flags, and on the file of
+    ps-compile, which each build changes.
     """
     state = hashlib.sha256()
     with zipfile.ZipFile(archive) as parts:
@@ -60,6 +62,10 @@ def compile_archive(archive, flags):
         command = [tool, str(archive), "-o", str(output), *flags]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if done.returncode != 0:
-            raise CompileError(done.stderr.strip(), shlex.join(command))
+            kept = str(shutil.copy(archive, library.with_suffix(".pt2")))  # so that the command can be repeated
+            raise CompileError(done.stderr.strip().replace(str(archive), kept), shlex.join([tool, kept, "-o", "model.so", *flags]))
+        for line in done.stderr.splitlines():
+            if "warning: " in line:
+                warnings.warn(line, stacklevel=3)
         os.replace(output, library)
     return library

@@ -16,8 +16,8 @@ KINDS = {
     torch.optim.Adam: ("adam", ("betas", "eps")),
     torch.optim.AdamW: ("adamw", ("betas", "eps")),
 }
-# Options that choose an implementation, and keys that schedulers and PyTorch add. They do not change what is computed.
-IGNORED = ("params", "foreach", "fused", "capturable", "differentiable", "initial_lr", "decoupled_weight_decay")
+# Options that choose an implementation. They do not change what is computed.
+IGNORED = ("params", "foreach", "fused", "capturable", "differentiable")
 # Names of optimizer state: in PyTorch, and in the program.
 STATE = {
     "sgd": {"momentum_buffer": "momentum"},
@@ -46,14 +46,14 @@ class CompiledGroups:
 def describe_group(kind, keys, group, defaults):
     """Returns the specification of a parameter group for --optimizer, such as "sgd(lr=0.1,momentum=0.9)"."""
     for key, value in group.items():
-        if key not in ("lr", *keys, *IGNORED) and value != defaults.get(key):
+        if key in defaults and key not in ("lr", *keys, *IGNORED) and value != defaults[key]:
             raise Unsupported(f"the option {key}={value!r} of the optimizer is not supported; remove it")
     values = []
     for key in ("lr", *keys):
         value = group[key]
         if isinstance(value, bool):
             text = str(value).lower()
-        elif isinstance(value, tuple):
+        elif isinstance(value, (tuple, list)):
             text = "(" + ",".join(repr(float(v)) for v in value) + ")"
         else:
             text = repr(float(value))
@@ -126,14 +126,13 @@ class Optimizer(torch.optim.Optimizer):
         self._constants = [{key: group[key] for key in compiled.keys} for group in self.param_groups]
 
     def step(self, closure=None):
-        """Updates the parameters by the gradients accumulated since `zero_grad`. Without a backward since then, does nothing."""
+        """Updates the parameters by their gradients. Does nothing if all gradients are None."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._check_trained()
         self._send_rates()
-        if self._model._accumulated:
+        if self._model._send_gradients(is_update=True):
             self._program.update()
         return loss
 
@@ -145,14 +144,6 @@ class Optimizer(torch.optim.Optimizer):
         if hasattr(self, "_constants"):
             raise Unsupported("a compiled optimizer takes no further parameter groups; call parallelize with all groups")
         super().add_param_group(group)
-
-    def _check_trained(self):
-        for name, parameter in self._model.named_parameters():
-            if parameter.requires_grad != (name in self._compiled.trained):
-                raise Unsupported(
-                    f"requires_grad of {name} changed to {parameter.requires_grad}, but which parameters are trained is compiled "
-                    "into the program; call parallelize again"
-                )
 
     def _send_rates(self):
         for group, constants, rates in zip(self.param_groups, self._constants, self._compiled.rates):
@@ -197,9 +188,9 @@ class Optimizer(torch.optim.Optimizer):
         state = state_dict["state"]
         super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
         for index, names in self._variables():
-            if index in state:
-                for key, name in names.items():
-                    self._model._write(name, state[index][key])
+            for key, name in names.items():
+                value = state.get(index, {}).get(key)
+                self._model._write(name, torch.zeros(()) if value is None else value)
         steps = {int(values["step"]) for values in state.values() if "step" in values}
         if len(steps) > 1:
             raise Unsupported(f"the parameters have different step numbers, {min(steps)} and {max(steps)}; a program has one")

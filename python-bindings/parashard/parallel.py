@@ -24,7 +24,7 @@ def parallelize(plan, model, optimizer_fn, lr_scheduler_fn=None, *, example, thr
     """Compiles a model for the ranks of a plan. Returns (model, optimizer), or (model, optimizer, scheduler).
 
     plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process.
-    model: a torch.nn.Module. Its weights are copied; the module itself is not changed.
+    model: a torch.nn.Module. Its weights are copied; the module itself is not changed. Its modes (train or eval) are compiled.
     optimizer_fn, lr_scheduler_fn: `optimizer_fn(model)` makes an optimizer of PyTorch (SGD, Adam or AdamW), and
         `lr_scheduler_fn(optimizer)` a scheduler.
     example: a batch: a tensor, a tuple of the arguments of forward, or a dict of them by name. Later batches need its shapes.
@@ -36,6 +36,8 @@ def parallelize(plan, model, optimizer_fn, lr_scheduler_fn=None, *, example, thr
     plan = plan if isinstance(plan, Plan) else Plan(plan)
     if plan.mesh.get("pp", 1) > 1:
         raise Unsupported("a loss outside of the graph cannot be combined with a pipeline axis yet; use a mesh without pp")
+    if str(plan.flags.get("precision", "")).startswith("fp16"):
+        raise Unsupported("fp16 scales the loss, which a loop of PyTorch does not; use precision=\"bf16\"")
     optimizer = optimizer_fn(model)
     groups = compile_groups(model, optimizer)
     with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,8 @@
 import torch
 from torch.utils._pytree import tree_map_only
 
+from parashard.errors import Unsupported
+
 __all__ = ["RemoteTensor", "Variable"]
 
 
@@ -74,6 +76,24 @@ class RemoteTensor(torch.Tensor):
 
     def __deepcopy__(self, memo):
         return self.source.read()
+
+    @property
+    def data(self):
+        return self.detach()
+
+    @data.setter
+    def data(self, values):
+        with torch.no_grad():
+            self.copy_(values)
+
+    def __dlpack__(self, **options):
+        return self.source.read().__dlpack__(**options)
+
+    def data_ptr(self):
+        raise Unsupported("the values are in the program, and have no address here; call clone() first")
+
+    def register_hook(self, hook):
+        raise Unsupported("hooks on parameters of a compiled model are not supported; change parameter.grad after backward()")
 
     def numpy(self, *, force=False):
         return self.source.read().numpy(force=force)

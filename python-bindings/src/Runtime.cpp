@@ -1,6 +1,7 @@
 // Binds the C API of the runtime to Python as the module parashard._runtime. Releases the global
 // interpreter lock while a program runs.
 #include "psrt/psrt.h"
+#include <mutex>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
@@ -105,6 +106,7 @@ public:
 
   void close() {
     nb::gil_scoped_release release;
+    std::scoped_lock lock(mutex);
     psrt_close(program);
     program = nullptr;
   }
@@ -156,23 +158,27 @@ public:
     run([&] { return psrt_set_step(program, step); });
   }
   std::vector<std::string> getNames(const std::string &list) {
-    checkOpen();
-    std::vector<std::string> names(psrt_name_count(program, list.c_str()));
-    for (size_t i = 0; i < names.size(); ++i)
-      names[i] = psrt_name(program, list.c_str(), i);
+    std::vector<std::string> names;
+    run([&] {
+      names.resize(psrt_name_count(program, list.c_str()));
+      for (size_t i = 0; i < names.size(); ++i)
+        names[i] = psrt_name(program, list.c_str(), i);
+      return PSRT_OK;
+    });
     return names;
   }
   /// Returns (name of the dtype, shape).
   nb::tuple describe(const std::string &list, const std::string &name) {
-    checkOpen();
     psrt_dtype dtype = PSRT_F32;
-    int32_t rank = 0;
-    // The first call fails if the tensor has dims, and sets the number of dims.
-    if (psrt_describe(program, list.c_str(), name.c_str(), &dtype, &rank, nullptr) != PSRT_OK &&
-        rank == 0)
-      raise(PSRT_BAD_ARGUMENT, psrt_last_error(program));
-    std::vector<int64_t> shape(rank);
+    std::vector<int64_t> shape;
     run([&] {
+      int32_t rank = 0;
+      // The first call fails if the tensor has dims, and sets the number of dims.
+      psrt_status status =
+          psrt_describe(program, list.c_str(), name.c_str(), &dtype, &rank, nullptr);
+      if (rank == 0)
+        return status;
+      shape.resize(rank);
       return psrt_describe(program, list.c_str(), name.c_str(), &dtype, &rank, shape.data());
     });
     return nb::make_tuple(getName(dtype), nb::tuple(nb::cast(shape)));
@@ -185,23 +191,23 @@ private:
     throw nb::python_error();
   }
 
-  void checkOpen() const {
-    if (!program)
-      raise(PSRT_BAD_ARGUMENT, "the program is closed");
-  }
-
-  /// Calls a function of the C API. Raises an exception if the function fails.
+  /// Calls functions of the C API. Raises an exception if the function fails.
   template <typename Function> void run(Function function) {
-    checkOpen();
-    psrt_status status = PSRT_OK;
+    psrt_status status = PSRT_BAD_ARGUMENT;
+    std::string message = "the program is closed";
     {
       nb::gil_scoped_release release;
-      status = function();
+      std::scoped_lock lock(mutex);
+      if (program) {
+        status = function();
+        message = psrt_last_error(program);
+      }
     }
     if (status != PSRT_OK)
-      raise(status, psrt_last_error(program));
+      raise(status, message);
   }
 
+  std::mutex mutex; ///< one thread at a time may use a program
   psrt_program *program = nullptr;
 };
 

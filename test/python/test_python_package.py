@@ -1,10 +1,13 @@
 """The Python package: the loop of PyTorch trains a compiled model on many ranks, and equals PyTorch."""
 
+import concurrent.futures
 import copy
+import gc
 import os
 import pathlib
 import subprocess
 import sys
+import weakref
 
 import models
 import pytest
@@ -202,6 +205,94 @@ def test_a_frozen_parameter_and_a_term_outside_of_the_graph(net):
     assert_equal(model, expected)
 
 
+def assign(model):
+    for parameter in model.parameters():
+        parameter.grad = parameter.grad * 0.1
+
+
+def zero_in_place(model):
+    model.zero_grad(set_to_none=False)
+
+
+def reset(model):
+    for parameter in model.parameters():
+        parameter.grad = None
+
+
+def fill(model):
+    reset(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones(parameter.shape)
+
+
+def double(model):
+    for parameter in model.parameters():
+        parameter.data = parameter.data * 2
+
+
+@pytest.mark.parametrize("change", [assign, zero_in_place, reset, fill, double])
+def test_gradients_and_weights_that_the_loop_changes(net, change):
+    """Changes gradients or weights after each backward, without zero_grad of the optimizer in between."""
+    expected = copy.deepcopy(net)
+    model, optimizer = parashard.parallelize("dp=2", net, sgd, example=draw(0)[0])
+    for module, update in ((expected, sgd(expected)), (model, optimizer)):
+        for step in range(3):
+            x, y = draw(step)
+            cross_entropy(module(x), y).backward()
+            change(module)
+            update.step()
+    assert_equal(model, expected)
+
+
+def test_optimizer_state_is_reset(net):
+    """A state dict from before the first step resets the moments."""
+    expected = copy.deepcopy(net)
+    model, optimizer = parashard.parallelize("dp=2", net, adamw, example=draw(0)[0])
+    for module, update in ((expected, adamw(expected)), (model, optimizer)):
+        weights, state = copy.deepcopy(module.state_dict()), copy.deepcopy(update.state_dict())
+        train(module, update)
+        module.load_state_dict(weights)
+        update.load_state_dict(state)
+        train(module, update, steps=range(2))
+    assert_equal(model, expected)
+
+
+def test_models_are_freed(net):
+    model, optimizer = parashard.parallelize("dp=2", net, sgd, example=draw(0)[0])
+    train(model, optimizer, steps=range(1))
+    left = weakref.ref(model)
+    del model, optimizer
+    gc.collect()
+    assert left() is None
+
+
+def test_threads_share_a_model(net):
+    model, _ = parashard.parallelize("dp=2", net, sgd, example=draw(0)[0])
+    model.eval(), net.eval()
+
+    def is_equal(step):
+        x = draw(step)[0]
+        return torch.allclose(model(x), net(x), atol=1e-5)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(is_equal, range(200)))
+
+
+def test_a_flat_dict(net):
+    class Named(Net):
+        def forward(self, x):
+            return {"logits": super().forward(x)}
+
+    module = Named()
+    module.load_state_dict(net.state_dict())
+    model, _ = parashard.parallelize("dp=2", module, sgd, example=draw(0)[0])
+    x, y = draw(0)
+    loss = cross_entropy(model(x)["logits"], y)
+    loss.backward()
+    cross_entropy(net(x), y).backward()
+    torch.testing.assert_close(model.down.weight.grad.clone(), net.down.weight.grad)
+
+
 class Outputs(Net):
     """Returns a dict with a tensor that occurs twice, an integer tensor and None. Has a tied weight and a batch norm."""
 
@@ -270,6 +361,13 @@ def test_reading_and_writing_parameters(net):
     (lambda m, o: o.add_param_group({"params": [torch.nn.Parameter(torch.zeros(1))]}), "Unsupported", "takes no further parameter groups"),
     (lambda m, o: m.to("cuda"), "Unsupported", "keeps the devices and dtypes of its plan"),
     (lambda m, o: m.half(), "Unsupported", "precision"),
+    (lambda m, o: m.up.eval() and m(torch.zeros(8, 12)), "Unsupported", "up is in evaluation mode"),
+    (lambda m, o: m.load_state_dict(m.state_dict(), assign=True), "Unsupported", "assign=True"),
+    (lambda m, o: setattr(m.up, "weight", torch.nn.Parameter(torch.zeros(24, 12))), "Unsupported", "cannot be replaced"),
+    (lambda m, o: m.up.weight.register_hook(print), "Unsupported", "hooks on parameters"),
+    (lambda m, o: m.up.weight.data_ptr(), "Unsupported", "call clone"),
+    (lambda m, o: step_before_backward(m, o), "Unsupported", "ran between the forward and this backward"),
+    (lambda m, o: one_gradient(m, o), "Unsupported", "the gradient of .* is None, but"),
     (lambda m, o: m.close() or m(torch.zeros(8, 12)), "InputError", "the program is closed"),
 ])  # fmt: skip
 def test_bad_use(net, change, error, message):
@@ -285,6 +383,19 @@ def backward_twice(model):
     loss.backward()
 
 
+def step_before_backward(model, optimizer):
+    first, second = model(torch.zeros(8, 12)).sum(), model(torch.ones(8, 12)).sum()
+    first.backward()
+    optimizer.step()
+    second.backward()
+
+
+def one_gradient(model, optimizer):
+    model(torch.zeros(8, 12)).sum().backward()
+    model.up.weight.grad = None
+    optimizer.step()
+
+
 class Branches(Net):
     def forward(self, x):
         return super().forward(x) if x.sum() > 0 else x
@@ -293,6 +404,8 @@ class Branches(Net):
 @pytest.mark.parametrize("plan, module, optimizer_fn, error, message", [
     ("dp=3", Net(), sgd, "CompileError", "8"),
     ("pp=2", Net(), sgd, "Unsupported", "pipeline axis"),
+    (parashard.Plan("dp=2", precision="fp16"), Net(), sgd, "Unsupported", "fp16 scales the loss"),
+    ("dp=2", Net(), lambda m: torch.optim.Adam(m.parameters(), decoupled_weight_decay=True), "Unsupported", "decoupled_weight_decay=True"),
     (parashard.Plan("dp=2", sharding_policy={"*": "replicated"}), Net(), sgd, "Unsupported", "inline shardings"),
     ("dp", Net(), sgd, "InputError", "axis dp has the size ''"),
     (parashard.Plan("dp=2", nonsense=1), Net(), sgd, "CompileError", "nonsense"),
