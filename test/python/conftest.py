@@ -1,7 +1,9 @@
 """Fixtures and hooks of all Python tests: the tools under test, shared folders, and lanes."""
 import contextlib
+import gc
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -66,9 +68,17 @@ def one_thread():
 
 
 def pytest_configure(config):
-    """Registers the marks. With several workers, limits PyTorch to one thread per worker, because waiting threads spin."""
+    """Registers the marks, and makes Python and the linker fast.
+
+    torch.export makes so many objects that Python spent a third of its time in garbage collections. A compiler driver takes
+    as long to start as the linker takes to link; test_install.py also links with compiler drivers. With several workers, limits
+    PyTorch to one thread per worker, because waiting threads spin.
+    """
     for mark, meaning in lanes.MARKS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning}")
+    gc.set_threshold(50_000, 10, 10)
+    if linker := shutil.which("ld.lld-22"):
+        os.environ.setdefault("PARASHARD_LINKER", linker)
     if IS_WORKER:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 

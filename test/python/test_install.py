@@ -13,6 +13,12 @@ from refusals import data_for, program  # noqa: F401
 from safetensors.torch import save_file
 
 
+@pytest.fixture(autouse=True)
+def found_linker(monkeypatch):
+    """Lets ps-compile find a compiler driver itself, as for a user. The other tests link with ld.lld (conftest.py)."""
+    monkeypatch.delenv("PARASHARD_LINKER", raising=False)
+
+
 def run_paths(file):
     said = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
     return re.findall(r"(?:RUNPATH|RPATH).*\[(.*)\]", said)
