@@ -51,29 +51,48 @@ struct MatmulCase {
 
 class Matmul : public testing::TestWithParam<MatmulCase> {};
 
-TEST_P(Matmul, EqualsPlainLoops) {
-  MatmulCase c = GetParam();
-  std::vector<float> lhs = randomValues(c.b * c.m * c.k, 1), rhs = randomValues(c.b * c.k * c.n, 2);
-  std::vector<float> out = randomValues(c.b * c.m * c.n, 3), bias = randomValues(c.n, 4),
-                     before = out;
+static MatmulOp makeMatmul(const MatmulCase &c) {
   MatmulOp op;
   op.batch = {1, c.b};
   op.m = c.m, op.n = c.n, op.k = c.k;
   op.lhs = {0, c.m * c.k, c.lhsTransposed ? 1 : c.k, c.lhsTransposed ? c.m : 1};
   op.rhs = {0, c.k * c.n, c.rhsTransposed ? 1 : c.n, c.rhsTransposed ? c.k : 1};
   op.out = {0, c.m * c.n, c.n, 1};
-  DeviceFixture().run(op, {lhs, rhs, out, c.bias ? TestBuffer(bias) : nullptr}, c.accumulate);
-  double worst = 0;
-  for (int64_t b = 0; b < c.b; ++b)
-    for (int64_t i = 0; i < c.m; ++i)
-      for (int64_t j = 0; j < c.n; ++j) {
-        int64_t at = (b * c.m + i) * c.n + j;
-        double sum = (c.accumulate ? before[at] : 0) + (c.bias ? bias[j] : 0);
-        for (int64_t k = 0; k < c.k; ++k)
-          sum += double(lhs[b * op.lhs[1] + i * op.lhs[2] + k * op.lhs[3]]) *
-                 rhs[b * op.rhs[1] + k * op.rhs[2] + j * op.rhs[3]];
-        worst = std::max(worst, std::fabs(sum - out[at]));
+  return op;
+}
+
+/// Returns [b][m][n], computed by plain loops in f64. The inner loop has no sum, because compilers
+/// vectorize only loops without one.
+static std::vector<double> multiply(const MatmulOp &op, const std::vector<float> &lhs,
+                                    const std::vector<float> &rhs) {
+  std::vector<double> out(size_t(op.batch[1] * op.m * op.n)), row(op.n);
+  for (int64_t b = 0; b < op.batch[1]; ++b)
+    for (int64_t k = 0; k < op.k; ++k) {
+      for (int64_t j = 0; j < op.n; ++j)
+        row[j] = rhs[b * op.rhs[1] + k * op.rhs[2] + j * op.rhs[3]];
+      for (int64_t i = 0; i < op.m; ++i) {
+        double factor = lhs[b * op.lhs[1] + i * op.lhs[2] + k * op.lhs[3]];
+        double *sums = &out[(b * op.m + i) * op.n];
+        for (int64_t j = 0; j < op.n; ++j)
+          sums[j] += factor * row[j];
       }
+    }
+  return out;
+}
+
+TEST_P(Matmul, EqualsPlainLoops) {
+  MatmulCase c = GetParam();
+  std::vector<float> lhs = randomValues(c.b * c.m * c.k, 1), rhs = randomValues(c.b * c.k * c.n, 2);
+  std::vector<float> out = randomValues(c.b * c.m * c.n, 3), bias = randomValues(c.n, 4),
+                     before = out;
+  MatmulOp op = makeMatmul(c);
+  DeviceFixture().run(op, {lhs, rhs, out, c.bias ? TestBuffer(bias) : nullptr}, c.accumulate);
+  std::vector<double> want = multiply(op, lhs, rhs);
+  double worst = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    double sum = want[i] + (c.accumulate ? before[i] : 0) + (c.bias ? bias[i % size_t(c.n)] : 0);
+    worst = std::max(worst, std::fabs(sum - out[i]));
+  }
   EXPECT_LT(worst, 1e-5 * std::sqrt(double(c.k)) * 4);
 }
 
@@ -97,22 +116,10 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
                      rhs = randomIntegers(c.b * c.k * c.n, 2);
   std::vector<float> before = randomIntegers(c.b * c.m * c.n, 3), want(before.size()),
                      bias = randomIntegers(c.n, 4);
-  MatmulOp op;
-  op.batch = {1, c.b};
-  op.m = c.m, op.n = c.n, op.k = c.k;
-  op.lhs = {0, c.m * c.k, c.lhsTransposed ? 1 : c.k, c.lhsTransposed ? c.m : 1};
-  op.rhs = {0, c.k * c.n, c.rhsTransposed ? 1 : c.n, c.rhsTransposed ? c.k : 1};
-  op.out = {0, c.m * c.n, c.n, 1};
-  for (int64_t b = 0; b < c.b; ++b)
-    for (int64_t i = 0; i < c.m; ++i)
-      for (int64_t j = 0; j < c.n; ++j) {
-        int64_t at = (b * c.m + i) * c.n + j;
-        float sum = c.accumulate ? before[at] : 0;
-        for (int64_t k = 0; k < c.k; ++k)
-          sum += lhs[b * op.lhs[1] + i * op.lhs[2] + k * op.lhs[3]] *
-                 rhs[b * op.rhs[1] + k * op.rhs[2] + j * op.rhs[3]];
-        want[at] = sum;
-      }
+  MatmulOp op = makeMatmul(c);
+  std::vector<double> sums = multiply(op, lhs, rhs);
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] = float(sums[i]) + (c.accumulate ? before[i] : 0);
   for (Dtype dtype : {Dtype::BF16, Dtype::F16})
     for (Dtype outDtype : {dtype, Dtype::F32})
       for (int threads : {1, 3}) {
