@@ -82,8 +82,9 @@ psrt_status psrt_call(psrt_program *program, const char *entry, int32_t slot,
 psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents,
                           size_t count);
 
-/** Runs the optimizer step on the accumulated gradients and advances the step number. Gradients
-   stay until psrt_zero_grad. */
+/** Runs the optimizer step on the accumulated gradients and advances the step number. In a program
+   with a "step" entry, uses the gradients of the last psrt_begin_step, which are then lost. In
+   other programs, gradients stay until psrt_zero_grad. */
 psrt_status psrt_update(psrt_program *program);
 
 /** Sets all gradients to zero, and also the accumulated sums and counts of the loss and of other
@@ -95,6 +96,15 @@ psrt_status psrt_zero_grad(psrt_program *program);
    update. */
 psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
                       float *loss);
+
+/** Runs a training step up to its update: forward and backward of all micro-batches. Takes the
+   inputs of psrt_step, and sets `loss` (may be NULL) to the global loss. Until psrt_update, the
+   variables "grad.NAME" are the gradients multiplied by `divisor` (may be NULL), which is the count
+   of a mean loss, and may be changed. Another psrt_begin_step or psrt_call overwrites them: to
+   accumulate, copy them before and add them afterwards. Further calls before psrt_update draw other
+   random numbers. */
+psrt_status psrt_begin_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
+                            float *loss, double *divisor);
 
 /** Copy a whole variable to or from the memory of `tensor`. `tensor->name` is the variable's name
    in the model (any name of a tied variable), or a symbol such as "x.adamw.mean". "grad.NAME"

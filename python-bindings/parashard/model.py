@@ -1,11 +1,13 @@
-"""A compiled model as a torch.nn.Module: forward and backward run in the program, the loss in PyTorch."""
+"""A compiled model as a torch.nn.Module: forward and backward run in the program."""
 
 import inspect
+import re
 import weakref
 
 import torch
 from torch.utils._pytree import tree_unflatten
 
+from parashard.drives import name_gradient
 from parashard.errors import InputError, Unsupported
 from parashard.remote import RemoteTensor, Variable
 
@@ -33,59 +35,15 @@ def bind(signature, name, arguments, options):
 
 
 def label_outputs(names, labels):
-    """Returns the names of the outputs in the program: `labels` in order, which are the keys if the model returns a flat dict."""
+    """Returns the names of the outputs in the program: `labels` in order, which are the keys if the model returns a flat dict.
+
+    Labels such as "loss.sum", which are parts of a loss, are no outputs of the model.
+    """
+    labels = [label for label in labels if label in names or not re.fullmatch(r"loss\.(sum|count|plus|least)(\.\d+)?", label)]
     if sum(name is not None for name in names) != len(labels):
         return names
     left = iter(labels)
     return [None if name is None else next(left) for name in names]
-
-
-def name_gradient(name, module):
-    """Returns the name of a parameter's gradient in the program (psrt.h): "grad.NAME", unless the model has such a tensor."""
-    prefix, known = "grad.", module.state_dict()
-    while prefix + name in known:
-        prefix += "self."
-    return prefix + name
-
-
-class Slot:
-    """A slot of the program, which keeps the activations of a forward until its backward, or until the graph is freed."""
-
-    def __init__(self, free):
-        if not free:
-            raise Unsupported(
-                "too many forwards wait for their backward; call the model in torch.no_grad() if you do not need gradients, "
-                "and delete losses that you do not use"
-            )
-        self.free = free
-        self.index = free.pop()
-
-    def __del__(self):
-        if hasattr(self, "index"):
-            self.free.append(self.index)
-
-
-class Forward(torch.autograd.Function):
-    """Runs forward in the program, so that backward of a loss runs backward in the program."""
-
-    @staticmethod
-    def forward(ctx, anchor, model, inputs):
-        ctx.model = model
-        ctx.step = model._program.step
-        ctx.slot = Slot(model._free)
-        outputs = model._call("forward", ctx.slot.index, inputs)
-        ctx.mark_non_differentiable(*(value for name, value in zip(model._outputs, outputs) if name not in model._cotangents))
-        return tuple(outputs)
-
-    @staticmethod
-    def backward(ctx, *cotangents):
-        if ctx.slot is None:
-            raise Unsupported("the backward of this forward has run; call the model again instead of using retain_graph")
-        if ctx.model._program.step != ctx.step:
-            raise Unsupported("optimizer.step() ran between the forward and this backward; run backward first")
-        ctx.model._backward(ctx.slot.index, cotangents)
-        ctx.slot = None
-        return None, None, None
 
 
 class Fixed(torch.nn.Module):
@@ -118,23 +76,23 @@ class CompiledModel(Fixed):
     Made by `parallelize`. Inputs and outputs are whole (unsharded) tensors on the CPU, with the batch of the example.
     """
 
-    def __init__(self, module, program, outputs, spec, trained):
+    def __init__(self, module, program, make_drive, outputs, spec, trained):
         """Copies the structure of a module, and opens its parameters in the program.
 
-        outputs: names of the tensors among the model's outputs, or None for other values. spec: their structure. trained: names
-        of the parameters that the optimizer trains.
+        make_drive: `make_drive(names, arguments, positions)` returns the drive for the names of the outputs (each once), those of
+        the arguments of forward, and the names of all outputs in order. outputs: names of the tensors among the model's outputs, or
+        None for other values. spec: their structure. trained: names of the parameters that the optimizer trains.
         """
         super().__init__()
         self._program = program
         self._signature = inspect.signature(module.forward)
         self._name = type(module).__name__
-        self._positions = label_outputs(outputs, program.names("outputs:forward"))
-        self._outputs = list(dict.fromkeys(name for name in self._positions if name is not None))  # each once
-        self._cotangents = set(program.names("inputs")).intersection(self._outputs).difference(self._signature.parameters)
+        entry = "forward" if "forward" in program.names("entries") else "evaluate"
+        self._positions = label_outputs(outputs, program.names(f"outputs:{entry}"))
+        unique = list(dict.fromkeys(name for name in self._positions if name is not None))
+        self._drive = make_drive(unique, list(self._signature.parameters), self._positions)
         self._spec = spec
-        self._free = list(range(16))
         self._trained = trained
-        self._anchor = torch.zeros((), requires_grad=True)
         self._copy_structure(module)
         self.training = module.training
         self._modes = {name: part.training for name, part in self.named_modules()}
@@ -145,13 +103,8 @@ class CompiledModel(Fixed):
     def forward(self, *arguments, **options):
         inputs = self._bind(arguments, options)
         self._check_modes()
-        if self.training and torch.is_grad_enabled() and self._cotangents:
-            values = Forward.apply(self._anchor, self, inputs)
-        elif self.training:
-            values = self._call("forward", Slot(self._free).index, inputs)
-        else:
-            values = self._call("evaluate", 0, inputs)
-        found = dict(zip(self._outputs, values))
+        values = self._drive.train(self, inputs) if self.training else self._drive.evaluate(inputs)
+        found = dict(zip(self._drive.outputs, values))
         return tree_unflatten([found.get(name) for name in self._positions], self._spec)
 
     def _check_modes(self):
@@ -172,18 +125,8 @@ class CompiledModel(Fixed):
                 raise Unsupported(f"input {name} requires a gradient; gradients of inputs are not supported yet: detach it")
         return {name: value.detach().cpu().contiguous() for name, value in inputs.items()}
 
-    def _call(self, entry, slot, inputs):
-        values = []
-        for name in self._outputs:
-            dtype, shape = self._program.describe(f"outputs:{entry}", name)
-            values.append(torch.empty(shape, dtype=getattr(torch, dtype)))
-        self._program.call(entry, slot, inputs, dict(zip(self._outputs, values)))
-        return values
-
-    def _backward(self, slot, cotangents):
-        self._send_gradients()
-        given = {name: value.contiguous() for name, value in zip(self._outputs, cotangents) if name in self._cotangents}
-        self._program.backward(slot, given)
+    def _show_gradients(self):
+        """Lets the parameters have their gradients in the program."""
         for name, parameter in self.named_parameters():
             if name in self._gradients:
                 parameter.grad = self._gradients[name]
@@ -195,7 +138,7 @@ class CompiledModel(Fixed):
         variables = set(self._program.names("variables"))
         gradients = {name: name_gradient(name, module) for name in self._trained}
         # By parameter; those that forward does not use have no gradient.
-        self._gradients = {name: RemoteTensor.of(self._program, grad) for name, grad in gradients.items() if grad in variables}
+        self._gradients = self._drive.make_gradients({name: grad for name, grad in gradients.items() if grad in variables})
         remote = {}
         for path, part in module.named_modules(remove_duplicate=False):
             target = self._make_part(path, part)
@@ -235,19 +178,20 @@ class CompiledModel(Fixed):
         self._check_trained()
         parameters = {name: parameter for name, parameter in self.named_parameters() if name in self._trained}
         none = [name for name, parameter in parameters.items() if parameter.grad is None and name in self._gradients]
-        if len(none) == len(self._gradients):
-            self._program.zero_grad()
+        is_any = len(none) < len(self._gradients)
+        if not is_any:
+            self._drive.zero_grad()
         elif none and is_update:
             raise Unsupported(f"the gradient of {none[0]} is None, but those of other parameters are set; set all of them or none")
         for name, parameter in parameters.items():
             if parameter.grad is not None and name not in self._gradients:
                 raise Unsupported(f"{name} has a gradient, but forward does not use it; use it in forward, or train it in PyTorch")
-            if parameter.grad is not self._gradients.get(name):
+            if is_any and parameter.grad is not self._gradients.get(name):
                 with torch.no_grad():
                     self._gradients[name].copy_(torch.zeros(()) if parameter.grad is None else parameter.grad)
                 if parameter.grad is not None:
                     parameter.grad = self._gradients[name]
-        return len(none) < len(self._gradients)
+        return is_any
 
     def _check_trained(self):
         for name, parameter in self.named_parameters():
@@ -259,7 +203,7 @@ class CompiledModel(Fixed):
 
     def zero_grad(self, set_to_none=True):
         """Sets all gradients to None, or to zero. Gradients are accumulated until the next call."""
-        self._program.zero_grad()
+        self._drive.zero_grad()
         for name, parameter in self.named_parameters():
             if set_to_none:
                 parameter.grad = None

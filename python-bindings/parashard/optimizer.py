@@ -133,7 +133,7 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         self._send_rates()
         if self._model._send_gradients(is_update=True):
-            self._program.update()
+            self._model._drive.update()
         return loss
 
     def zero_grad(self, set_to_none=True):

@@ -1,11 +1,13 @@
 """Compiles a model and its optimizer for many ranks."""
 
+import contextlib
 import pathlib
 import tempfile
 
 from parashard.compiler import compile_archive
-from parashard.errors import Error, Unsupported
-from parashard.export import export
+from parashard.drives import AutogradDrive, StepDrive
+from parashard.errors import Error, InputError, Unsupported
+from parashard.export import add_loss, export
 from parashard.model import CompiledModel, bind_inputs
 from parashard.optimizer import Optimizer, compile_groups
 from parashard.plan import Plan
@@ -20,7 +22,9 @@ except ImportError as error:
 __all__ = ["parallelize"]
 
 
-def parallelize(plan, model, optimizer_fn, lr_scheduler_fn=None, *, example, threads=0, seed=0):
+def parallelize(
+    plan, model, optimizer_fn, lr_scheduler_fn=None, *, example, criterion=None, drive=None, threads=0, seed=0
+):
     """Compiles a model for the ranks of a plan. Returns (model, optimizer), or (model, optimizer, scheduler).
 
     plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process.
@@ -28,28 +32,92 @@ def parallelize(plan, model, optimizer_fn, lr_scheduler_fn=None, *, example, thr
     optimizer_fn, lr_scheduler_fn: `optimizer_fn(model)` makes an optimizer of PyTorch (SGD, Adam or AdamW), and
         `lr_scheduler_fn(optimizer)` a scheduler.
     example: a batch: a tensor, a tuple of the arguments of forward, or a dict of them by name. Later batches need its shapes.
+    criterion: `criterion(outputs, labels)` becomes a part of the graph. The compiled model also takes `labels`, which must be in
+        `example`, and returns (loss, outputs...).
+    drive: "step" if the loss is in the graph: the model computes it, or `criterion` does. "autograd" if the loss is computed in
+        PyTorch from the outputs. By default, "step" if the first output of the model is a floating-point scalar.
     threads: threads per rank; 0: the cores of this machine, divided among the ranks. seed: that of dropout.
 
     The loop of PyTorch stays: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`, `optimizer.zero_grad()`.
     Raises ExportFailed, CompileError, InputError or Unsupported.
     """
+    if drive not in (None, "step", "autograd"):
+        raise InputError(f"drive is {drive!r}; expected \"step\", \"autograd\" or None")
     plan = plan if isinstance(plan, Plan) else Plan(plan)
-    if plan.mesh.get("pp", 1) > 1:
-        raise Unsupported("a loss outside of the graph cannot be combined with a pipeline axis yet; use a mesh without pp")
-    if str(plan.flags.get("precision", "")).startswith("fp16"):
-        raise Unsupported("fp16 scales the loss, which a loop of PyTorch does not; use precision=\"bf16\"")
     optimizer = optimizer_fn(model)
     groups = compile_groups(model, optimizer)
-    with tempfile.TemporaryDirectory() as folder:
-        exported = export(model, name_inputs(model, example), pathlib.Path(folder) / "model.pt2", train=model.training)
-        names, spec = list_outputs(exported.program)
-        library = compile_archive(exported.path, [*plan.arguments(), "--loss", "none", *groups.arguments])
-    program = _runtime.Program(str(library), ranks=plan.ranks, threads=threads, seed=seed)
-    compiled = CompiledModel(model, program, names, spec, groups.trained)
+    with add_loss(model, criterion) if criterion else contextlib.nullcontext():
+        compiled = compile_model(plan, model, groups, name_inputs(model, example), drive, {"threads": threads, "seed": seed})
     compiled.load_state_dict(model.state_dict())
-    program.zero_grad()
+    compiled._program.zero_grad()
     optimizer = Optimizer(compiled, optimizer, groups)
     return (compiled, optimizer, lr_scheduler_fn(optimizer)) if lr_scheduler_fn else (compiled, optimizer)
+
+
+def compile_model(plan, model, groups, inputs, drive, options):
+    """Returns a `CompiledModel`. inputs: an example of the whole batch, by name. options: those of the program."""
+    micro_batches = count_micro_batches(plan, inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        part = first_rows(inputs, micro_batches)
+        exported = export(model, part, pathlib.Path(folder) / "model.pt2", train=model.training)
+        names, spec = list_outputs(exported.program)
+        loss = choose_loss(plan, exported, names, drive)
+        arguments = ["--loss-output", loss] if loss else ["--loss", "none"]
+        library = compile_archive(exported.path, [*plan.arguments(), *arguments, *groups.arguments])
+    program = _runtime.Program(str(library), ranks=plan.ranks, **options)
+
+    def make_drive(outputs, parameters, positions):
+        if not loss:
+            return AutogradDrive(program, outputs, parameters)
+        return StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
+
+    return CompiledModel(model, program, make_drive, names, spec, groups.trained)
+
+
+def choose_loss(plan, exported, names, drive):
+    """Returns the name of the output that is the loss of the step drive, or None for the autograd drive."""
+    first = next((name for name in names if name is not None), None)
+    if drive == "step" and not exported.loss:
+        raise InputError("drive=\"step\" needs a model that returns its loss as a scalar, or a criterion")
+    if drive != "autograd" and exported.loss and (drive == "step" or exported.loss == first):
+        return exported.loss
+    if plan.mesh.get("pp", 1) > 1:
+        raise Unsupported(
+            "a pipeline axis needs the loss in the graph: give a criterion, or return the loss as the first output of the model"
+        )
+    if str(plan.flags.get("precision", "")).startswith("fp16"):
+        raise Unsupported("fp16 scales the loss, which a loop of PyTorch does not; use precision=\"bf16\"")
+    return None
+
+
+def count_micro_batches(plan, inputs):
+    """Returns the number of micro-batches of a step. Raises InputError if they do not divide the batch of the example."""
+    given = plan.flags.get("micro-batches", 1)
+    if "global-batch" in plan.flags or not str(given).isdecimal() or int(given) < 1:
+        raise Unsupported("give the number of micro-batches as Plan(..., micro_batches=N); the example has the global batch")
+    count, rows = int(given), count_rows(inputs)
+    if rows % count:
+        raise InputError(f"the example has {rows} samples, which {count} micro-batches do not divide; use another batch or number")
+    if int(plan.flags.get("batch", rows // count)) != rows // count:
+        raise InputError(
+            f"the plan has a micro-batch of {plan.flags['batch']} samples, but the example has {rows} samples in {count} micro-batches; "
+            f"give an example of {count * int(plan.flags['batch'])} samples"
+        )
+    return count
+
+
+def count_rows(inputs):
+    """Returns the number of samples of an example: the size of dim 0 of its first tensor with dims."""
+    return next((value.size(0) for value in inputs.values() if value.dim()), 1)
+
+
+def first_rows(inputs, micro_batches):
+    """Returns the inputs of the first micro-batch of an example."""
+    rows = count_rows(inputs)
+    return {
+        name: value[: rows // micro_batches] if micro_batches > 1 and value.dim() and value.size(0) == rows else value
+        for name, value in inputs.items()
+    }
 
 
 def name_inputs(module, example):

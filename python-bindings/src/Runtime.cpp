@@ -6,6 +6,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -136,6 +137,14 @@ public:
     run([&] { return psrt_step(program, given.data(), given.size(), &loss); });
     return loss;
   }
+  /// Returns (loss, divisor of the gradients).
+  std::pair<float, double> beginStep(const std::map<std::string, Input> &inputs) {
+    Tensors given(inputs);
+    float loss = 0;
+    double divisor = 0;
+    run([&] { return psrt_begin_step(program, given.data(), given.size(), &loss, &divisor); });
+    return {loss, divisor};
+  }
   void getVariable(const std::string &name, const Output &array) {
     std::map<std::string, Output> arrays{{name, array}};
     Tensors tensor(arrays);
@@ -227,6 +236,7 @@ NB_MODULE(_runtime, m) {
       .def("backward", &Program::backward, nb::arg("slot"), nb::arg("cotangents"))
       .def("update", &Program::update)
       .def("zero_grad", &Program::zeroGrad)
+      .def("begin_step", &Program::beginStep, nb::arg("inputs"))
       .def("run_step", &Program::step, nb::arg("inputs"))
       .def("get_variable", &Program::getVariable, nb::arg("name"), nb::arg("array").noconvert())
       .def("set_variable", &Program::setVariable, nb::arg("name"), nb::arg("array"))

@@ -235,6 +235,36 @@ TEST(CApi, TwoProgramsInterleaved) {
   psrt_close(b);
 }
 
+TEST(CApi, StepInTwoHalves) {
+  psrt_program *program = nullptr;
+  ASSERT_EQ(psrt_open(nullptr, nullptr, &program), PSRT_OK) << psrt_last_error(program);
+  EXPECT_EQ(psrt_update(program), PSRT_BAD_ARGUMENT); // there are no gradients
+  Data data;
+  int64_t xShape[] = {16, tinyWidth}, yShape[] = {16}, wShape[] = {tinyWidth};
+  psrt_tensor inputs[] = {{"x", data.x.data(), PSRT_F32, 2, xShape},
+                          {"y", data.y.data(), PSRT_F32, 1, yShape}};
+  std::vector<double> w(tinyWidth, 0.5);
+  float loss = 0, found[tinyWidth];
+  double divisor = 0;
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_EQ(psrt_begin_step(program, inputs, 2, &loss, &divisor), PSRT_OK)
+        << psrt_last_error(program);
+    ASSERT_EQ(psrt_begin_step(program, inputs, 2, &loss, &divisor), PSRT_OK); // overwrites
+    EXPECT_NEAR(loss, plainStep(data, w), 1e-5);
+    EXPECT_EQ(divisor, 16);
+    ASSERT_EQ(psrt_update(program), PSRT_OK) << psrt_last_error(program);
+    EXPECT_EQ(psrt_update(program), PSRT_BAD_ARGUMENT);
+  }
+  psrt_tensor variable = {"tied", found, PSRT_F32, 1, wShape};
+  ASSERT_EQ(psrt_get_variable(program, &variable), PSRT_OK);
+  for (int i = 0; i < tinyWidth; ++i)
+    EXPECT_NEAR(found[i], w[i], 1e-5);
+  int64_t step = 0;
+  ASSERT_EQ(psrt_get_step(program, &step), PSRT_OK);
+  EXPECT_EQ(step, 3);
+  psrt_close(program);
+}
+
 TEST(CApi, OneOfSeveralProcessesIsRefused) {
   Environment size("WORLD_SIZE", "4"), rank("RANK", "1");
   psrt_program *program = nullptr;

@@ -3,20 +3,9 @@
 #include "runtime/core/Element.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/main/Parts.h"
-#include <cmath>
 #include <cstring>
 
 namespace psrt {
-
-StepGradients readLossBeforeUpdate(Session &session) {
-  StepGradients result;
-  double sum = session.readScalar("loss.sum");
-  result.divisor = session.readScalar("loss.count");
-  result.loss = result.divisor != 0 ? sum / result.divisor : 0;
-  if (double scale = session.readScalar("loss_scale"); !std::isnan(scale))
-    result.divisor *= scale;
-  return result;
-}
 
 /// Divides an array of T, with a size of `bytes`, by `count`. A count of 0 gives zeros.
 template <typename T> static void divide(char *data, int64_t bytes, double count) {

@@ -5,6 +5,7 @@
 #include "runtime/main/Flags.h"
 #include "runtime/session/Checkpoint.h"
 #include "runtime/session/NamedTensors.h"
+#include "runtime/session/StepGradients.h"
 #include <functional>
 #include <optional>
 
@@ -105,13 +106,6 @@ std::string quoted(const std::string &text);
 /// Writes the executors' traces as Chrome trace JSON.
 void writeTrace(Session &session, const std::string &path);
 
-/// The loss and the divisor of the gradients after the last backward of a step, before the update.
-struct StepGradients {
-  double loss = 0;
-  double divisor = 0; ///< divisor of accumulated gradients: the step's count times the loss scale
-};
-/// Reads the loss, the step's count and the loss scale before the update.
-StepGradients readLossBeforeUpdate(Session &session);
 /// Reads one whole gradient into `whole`, divided by `count` (see `StepGradients::divisor`).
 void readGradient(Session &session, const NamedTensor &gradient, double count, char *whole);
 /// Implements --gradients: writes `loss`, and every gradient as `grad.NAME`.

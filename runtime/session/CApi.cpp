@@ -5,6 +5,7 @@
 #include "runtime/data/Safetensors.h"
 #include "runtime/session/NamedTensors.h"
 #include "runtime/session/Source.h"
+#include "runtime/session/StepGradients.h"
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
@@ -21,8 +22,9 @@ struct psrt_program {
   std::unique_ptr<Session> session;
   std::unique_ptr<NamedTensors> tensors;
   std::vector<int64_t>
-      pending;          ///< by slot: ordinal of the forward whose backward is pending; -1: none
-  int64_t forwards = 0; ///< forwards since the last update; the micro-batch number for random ops
+      pending;           ///< by slot: ordinal of the forward whose backward is pending; -1: none
+  int64_t forwards = 0;  ///< forwards since the last update; the micro-batch number for random ops
+  bool hasBegun = false; ///< whether psrt_begin_step ran, and its gradients are not used or lost
 };
 
 namespace {
@@ -331,6 +333,7 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
     checkGiven(outputs, output_count, "output");
     writeInputs(session, entry, inputs, input_count, 1, slot, false);
     bool forward = entry.kind == EntryKind::Forward;
+    program->hasBegun = false; // the entry may overwrite the gradients
     session.run(entry, slot, forward, Extent::All, forward ? program->forwards : -1);
     if (forward) {
       program->pending.resize(entry.programs.front().slots, -1);
@@ -357,7 +360,16 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
 psrt_status psrt_update(psrt_program *program) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    session.run(session.entry(EntryKind::Update), 0, true);
+    session.earlierRuns = 0;
+    if (const EntryPoint *step = session.getProgram().entry(EntryKind::Step)) {
+      if (!program->hasBegun)
+        PSRT_FAIL(BadArgument, "there are no gradients: call psrt_begin_step first, and no other "
+                               "entry between it and psrt_update");
+      program->hasBegun = false;
+      session.run(*step, 0, false, Extent::Update);
+    } else {
+      session.run(session.entry(EntryKind::Update), 0, true);
+    }
     ++session.step;
     program->forwards = 0;
   });
@@ -370,12 +382,32 @@ psrt_status psrt_zero_grad(psrt_program *program) {
   });
 }
 
+psrt_status psrt_begin_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
+                            float *loss, double *divisor) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry(EntryKind::Step);
+    writeInputs(session, entry, inputs, input_count, session.getProgram().microBatches, 0, false);
+    program->hasBegun = false;
+    session.run(entry, 0, false, Extent::BeforeUpdate);
+    program->hasBegun = true;
+    ++session.earlierRuns;
+    StepGradients gradients = readLossBeforeUpdate(session);
+    if (loss)
+      *loss = float(gradients.loss);
+    if (divisor)
+      *divisor = gradients.divisor;
+  });
+}
+
 psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
                       float *loss) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
     const EntryPoint &entry = session.entry(EntryKind::Step);
     writeInputs(session, entry, inputs, input_count, session.getProgram().microBatches, 0, false);
+    program->hasBegun = false;
+    session.earlierRuns = 0;
     session.run(entry);
     ++session.step;
     if (loss)
@@ -419,7 +451,6 @@ psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
 
 psrt_status psrt_set_step(psrt_program *program, int64_t step) {
   return guarded(program, [&] {
-    constexpr int64_t kMostSteps = int64_t(1) << 53; // as in checkpoints
     if (step < 0 || step > kMostSteps)
       PSRT_FAIL(BadArgument, "step %lld is out of range; expected 0 to 2^53", (long long)step);
     sessionOf(program).step = step;

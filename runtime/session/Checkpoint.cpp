@@ -406,7 +406,7 @@ void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string
 
 /// Reads and checks the fields of RunPosition.
 void Checkpoint::readPosition(const FileFields &fields) {
-  constexpr int64_t kMostSteps = int64_t(1) << 53, kMostSamples = int64_t(1) << 53;
+  constexpr int64_t kMostSamples = int64_t(1) << 53;
   fields.allow({"version", "step", "seed", "shuffle", "step_samples", "run", "losses", "files",
                 "tensors", "sum"});
   position.step = fields.integer("step", 0, kMostSteps);

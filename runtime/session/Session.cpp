@@ -178,7 +178,8 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
   parallel([&](Rank &rank) {
     if (psrt_test_fault)
       psrt_test_fault(rank.index, step);
-    rank.executor->run(rank.executor->bind(point, slot, piecewise), step, extent, microBatch);
+    rank.executor->run(rank.executor->bind(point, slot, piecewise), step + earlierRuns * kMostSteps,
+                       extent, microBatch);
   });
 }
 
@@ -403,7 +404,12 @@ std::string Session::share(const std::string &text) {
 
 void Session::setVariable(int index, const ReadElements &read) {
   const Variable &variable = program.variables[index];
-  scatter(variable, read);
+  scatter(variable, read, variable.addedAt);
+  for (const Variable &part : program.variables)
+    if (part.addsTo == variable.symbol)
+      scatter(part, [&](char *to, int64_t, int64_t count) {
+        std::memset(to, 0, count * dtypeSize(part.dtype));
+      });
   for (const Variable &copy : program.variables)
     if (copy.kind == VariableKind::Copy && copy.of == variable.symbol)
       scatter(copy, [&](char *to, int64_t first, int64_t count) {
@@ -413,7 +419,7 @@ void Session::setVariable(int index, const ReadElements &read) {
       });
 }
 
-void Session::scatter(const RankTensor &tensor, const ReadElements &read) {
+void Session::scatter(const RankTensor &tensor, const ReadElements &read, int64_t stage) {
   const Placement &placement = tensor.placement;
   int64_t size = dtypeSize(tensor.dtype);
   parallel([&](Rank &rank) {
@@ -421,7 +427,8 @@ void Session::scatter(const RankTensor &tensor, const ReadElements &read) {
       return;
     int64_t address = tensor.addresses.at(rank.stage);
     rank.memory->zero(address, tensor.localBytes());
-    if (program.mesh.shardIndex(placement.partial, rank.coordinates) != 0)
+    if (program.mesh.shardIndex(placement.partial, rank.coordinates) != 0 ||
+        (stage >= 0 && rank.stage != stage))
       return;
     PieceWriter writer(*rank.memory, address, tensor.localBytes());
     forEachRun(placement, program.mesh, rank.coordinates,

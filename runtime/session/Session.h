@@ -18,7 +18,8 @@ extern "C" __attribute__((weak)) void psrt_test_fault(int rank, int64_t step);
 
 namespace psrt {
 
-inline constexpr int kMaxThreads = 1024; ///< maximum number of threads of one rank
+inline constexpr int kMaxThreads = 1024;                ///< maximum number of threads of one rank
+inline constexpr int64_t kMostSteps = int64_t(1) << 53; ///< maximum number of steps
 
 struct SessionOptions {
   int ranks = 0;   ///< 0: as in the mesh
@@ -82,6 +83,8 @@ public:
   /// Returns the text of rank 0's process in every process.
   std::string share(const std::string &text);
   int64_t step = 0; ///< number of the next step
+  /// Number of earlier runs of this step's forwards, which drew other random numbers.
+  int64_t earlierRuns = 0;
 
   /// Calls body(Rank &) on all ranks. A failed rank makes the session unusable; bad input does not.
   template <typename Body> void parallel(Body &&body) {
@@ -143,7 +146,7 @@ public:
   void readVariable(int variable, char *whole);
   /// Sets a variable and its copies in other dtypes. Each rank calls `read` for its own elements,
   /// possibly from several threads at once. In a partial variable, shard 0 gets the values, and the
-  /// other shards get zeros.
+  /// other shards get zeros. If several stages add to an accumulator, one of them gets the values.
   void setVariable(int variable, const ReadElements &read);
   /// Sets a variable from its row-major global elements.
   void writeVariable(int variable, const char *whole);
@@ -205,7 +208,9 @@ private:
   void gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *recorded);
   double readScalarFrom(const RecordedScalars *recorded, const std::string &symbol);
   void gatherVariable(const Variable &variable, char *whole, const RecordedScalars *recorded);
-  void scatter(const RankTensor &tensor, const ReadElements &read);
+  /// Sets the shards of a tensor. If `stage` is not -1, the ranks of other pipeline coordinates get
+  /// zeros.
+  void scatter(const RankTensor &tensor, const ReadElements &read, int64_t stage = -1);
   void makeRank(int index, bool dedicated);
   std::unique_ptr<Communication> makeAmongProcesses(Job &job);
   DeadlockMonitor::Look lookAtRanks() const;

@@ -1,0 +1,302 @@
+"""How a compiled model trains: with a loss in PyTorch (`AutogradDrive`), or with the loss in the graph (`StepDrive`)."""
+
+import re
+
+import torch
+
+from parashard.errors import InputError, Unsupported
+from parashard.remote import RemoteTensor, Variable
+
+__all__ = ["AutogradDrive", "StepDrive"]
+
+
+def name_gradient(name, module):
+    """Returns the name of a parameter's gradient in the program (psrt.h): "grad.NAME", unless the model has such a tensor."""
+    prefix, known = "grad.", module.state_dict()
+    while prefix + name in known:
+        prefix += "self."
+    return prefix + name
+
+
+def allocate(program, entry, names):
+    """Returns tensors for the outputs of an entry, by name."""
+    described = {name: program.describe(f"outputs:{entry}", name) for name in names}
+    return {name: torch.empty(shape, dtype=getattr(torch, dtype)) for name, (dtype, shape) in described.items()}
+
+
+class Slot:
+    """A slot of the program, which keeps the activations of a forward until its backward, or until the graph is freed."""
+
+    def __init__(self, free):
+        if not free:
+            raise Unsupported(
+                "too many forwards wait for their backward; call the model in torch.no_grad() if you do not need gradients, "
+                "and delete losses that you do not use"
+            )
+        self.free = free
+        self.index = free.pop()
+
+    def __del__(self):
+        if hasattr(self, "index"):
+            self.free.append(self.index)
+
+
+class Forward(torch.autograd.Function):
+    """Runs forward in the program, so that backward of a loss runs backward in the program."""
+
+    @staticmethod
+    def forward(ctx, anchor, drive, model, inputs):
+        ctx.drive, ctx.model = drive, model
+        ctx.step = drive.program.step
+        ctx.slot = Slot(drive.free)
+        outputs = drive.call("forward", ctx.slot.index, inputs)
+        ctx.mark_non_differentiable(*(value for name, value in zip(drive.outputs, outputs) if name not in drive.cotangents))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        if ctx.slot is None:
+            raise Unsupported("the backward of this forward has run; call the model again instead of using retain_graph")
+        if ctx.drive.program.step != ctx.step:
+            raise Unsupported("optimizer.step() ran between the forward and this backward; run backward first")
+        ctx.drive.backward(ctx.model, ctx.slot.index, cotangents)
+        ctx.slot = None
+        return None, None, None, None
+
+
+class AutogradDrive:
+    """Runs forward and backward as separate entries of a program without a loss. The program accumulates the gradients."""
+
+    def __init__(self, program, outputs, arguments):
+        """outputs: names of the model's outputs, each once. arguments: names of the arguments of forward."""
+        self.program = program
+        self.outputs = outputs
+        self.cotangents = set(program.names("inputs")).intersection(outputs).difference(arguments)
+        self.free = list(range(16))
+        self.anchor = torch.zeros((), requires_grad=True)
+
+    def train(self, model, inputs):
+        """Returns the values of the outputs in training mode."""
+        if torch.is_grad_enabled() and self.cotangents:
+            return Forward.apply(self.anchor, self, model, inputs)
+        return self.call("forward", Slot(self.free).index, inputs)
+
+    def evaluate(self, inputs):
+        return self.call("evaluate", 0, inputs)
+
+    def call(self, entry, slot, inputs):
+        values = allocate(self.program, entry, self.outputs)
+        self.program.call(entry, slot, inputs, values)
+        return list(values.values())
+
+    def backward(self, model, slot, cotangents):
+        model._send_gradients()
+        given = {name: value.contiguous() for name, value in zip(self.outputs, cotangents) if name in self.cotangents}
+        self.program.backward(slot, given)
+        model._show_gradients()
+
+    def make_gradients(self, names):
+        """Returns the gradients of parameters as remote tensors. names: names of the program's variables, by parameter."""
+        return {name: RemoteTensor.of(self.program, variable) for name, variable in names.items()}
+
+    def zero_grad(self):
+        self.program.zero_grad()
+
+    def update(self):
+        self.program.update()
+
+
+class StepLoss(torch.autograd.Function):
+    """The loss of a training step, whose forward and backward have run. Backward of the loss makes its gradients valid."""
+
+    @staticmethod
+    def forward(ctx, anchor, drive, model, loss):
+        ctx.drive, ctx.model = drive, model
+        ctx.number = drive.number
+        return torch.tensor(loss, dtype=drive.dtype)
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        ctx.drive.use(ctx.model, ctx.number, float(cotangent))
+        return None, None, None, None
+
+
+class Missing:
+    """An output that a training step does not return."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def read(self, copies=None):
+        raise Unsupported(
+            f"output {self.name} is not available in training mode: a training step returns only its loss; use the loss, call "
+            "model.eval() before the model, or compute a loss outside of the graph with drive=\"autograd\""
+        )
+
+    @property
+    def variable(self):
+        return self.read()
+
+
+class StepGradient(Variable):
+    """A gradient of a step. In the program, it is multiplied by the count of the step's loss."""
+
+    def __init__(self, drive, name):
+        super().__init__(drive.program, name)
+        self.drive = drive
+
+    def read(self, copies=None):
+        copies = {} if copies is None else copies
+        if self.name not in copies:
+            copies[self.name] = self.drive.read(self)
+        return copies[self.name]
+
+    def write(self, values):
+        self.drive.write(self, values)
+
+
+class StepDrive:
+    """Runs forward and backward of all micro-batches in one call; the loss is an output of the graph.
+
+    A step computes its gradients in the model's call, into memory that the next call overwrites. They become the gradients of
+    PyTorch in backward of the loss, which adds the gradients of earlier calls and multiplies by the factor of the loss.
+    """
+
+    def __init__(self, program, outputs, loss, micro_batches):
+        """loss: the name of the output that is the loss."""
+        self.program = program
+        self.outputs = outputs
+        self.loss = loss
+        self.dtype = getattr(torch, program.describe("outputs:evaluate", loss)[0])
+        self.micro_batches = micro_batches
+        self.anchor = torch.zeros((), requires_grad=True)
+        self.number = 0  # of the last step that began
+        self.divisor = 1.0  # of the gradients in the program
+        self.is_used = False  # whether backward of the last step ran
+        # Where the gradients are: "none" (there are none), "program", "host" (in `sums`), or "spent" (overwritten by an update).
+        self.place = "none"
+        self.sums = {}
+        self.gradients = []
+
+    def train(self, model, inputs):
+        """Runs a step up to its update. Only the loss has a value."""
+        if self.place == "program":
+            self.sums = {gradient.name: gradient.read() for gradient in self.gradients}
+            self.place = "host"
+        loss, self.divisor = self.program.begin_step(inputs)
+        self.number += 1
+        self.is_used = False
+        differentiable = torch.is_grad_enabled() and self.gradients
+        value = StepLoss.apply(self.anchor, self, model, loss) if differentiable else torch.tensor(loss, dtype=self.dtype)
+        return [value if name == self.loss else self.make_missing(name) for name in self.outputs]
+
+    def make_missing(self, name):
+        dtype, shape = self.program.describe("outputs:evaluate", name)
+        return RemoteTensor(Missing(name), torch.empty(shape, dtype=getattr(torch, dtype), device="meta"))
+
+    def use(self, model, number, factor):
+        """Makes the gradients of a step, multiplied by a factor, valid. Adds those of earlier steps."""
+        if number != self.number:
+            raise Unsupported(
+                "a later call of the model overwrote the gradients of this loss; call backward before the next forward, or call the "
+                "model in torch.no_grad() if you do not need gradients"
+            )
+        if self.is_used:
+            raise Unsupported("the backward of this step has run; call the model again instead of using retain_graph")
+        model._send_gradients()
+        if self.place == "spent":
+            raise Unsupported("the gradients were used by optimizer.step(); call optimizer.zero_grad() before the next backward")
+        earlier, self.sums, self.place, self.is_used = self.sums, {}, "program", True
+        if factor != 1 or earlier:
+            for gradient in self.gradients:
+                values = gradient.read() * factor
+                gradient.write(values + earlier[gradient.name] if earlier else values)
+        model._show_gradients()
+
+    def evaluate(self, inputs):
+        """Returns the values of the outputs. Evaluates one micro-batch at a time."""
+        if self.place in ("program", "host"):
+            raise Unsupported("evaluation would overwrite the gradients; call optimizer.step() or optimizer.zero_grad() first")
+        names = self.program.names("outputs:evaluate")
+        parts = [self.evaluate_part(names, part) for part in self.split(inputs)]
+        if len(parts) == 1:
+            return [parts[0][name] for name in self.outputs]
+        return [self.average(parts) if name == self.loss else self.join(name, parts) for name in self.outputs]
+
+    def evaluate_part(self, names, inputs):
+        values = allocate(self.program, "evaluate", names)
+        self.program.call("evaluate", 0, inputs, values)
+        return values
+
+    def split(self, inputs):
+        """Yields the inputs of each micro-batch. A batch may also have the size of one micro-batch."""
+        shapes = {name: self.program.describe("inputs", name)[1] for name in inputs}
+        if all(tuple(value.shape) == shapes[name] for name, value in inputs.items()):
+            yield inputs
+            return
+        count = self.micro_batches
+        for index in range(count):
+            part = {}
+            for name, value in inputs.items():
+                if tuple(value.shape) == (count * shapes[name][0], *shapes[name][1:]):
+                    value = value[index * shapes[name][0] : (index + 1) * shapes[name][0]]
+                part[name] = value
+            yield part
+
+    def average(self, parts):
+        """Returns the loss over several micro-batches: the sum of all terms, divided by their count."""
+        extra = [name for name in parts[0] if re.fullmatch(r"loss\.(sum|count|plus|least)(\.\d+)?", name)]
+        if extra != ["loss.sum", "loss.count"]:
+            raise Unsupported("the losses of micro-batches cannot be averaged for this model; evaluate one micro-batch at a time")
+        total, count = (sum(part[name] for part in parts) for name in extra)
+        return (total / count if count else torch.zeros(())).to(parts[0][self.loss].dtype)
+
+    def join(self, name, parts):
+        if parts[0][name].dim() == 0:
+            raise Unsupported(f"output {name} has no rows; evaluate one micro-batch at a time")
+        return torch.cat([part[name] for part in parts])
+
+    # ---- gradients ------------------------------------------------------------------------------------------------
+
+    def make_gradients(self, names):
+        result = {}
+        for name, variable in names.items():
+            gradient = StepGradient(self, variable)
+            self.gradients.append(gradient)
+            result[name] = RemoteTensor(gradient, torch.empty(gradient.shape, dtype=gradient.dtype, device="meta"))
+        return result
+
+    def read(self, gradient):
+        """Returns the values of a gradient."""
+        if self.place == "host":
+            return self.sums[gradient.name].clone()
+        if self.place == "spent":
+            raise Unsupported("the gradients were used by optimizer.step(); read them before it")
+        if self.place == "none":
+            return torch.zeros(gradient.shape, dtype=gradient.dtype)
+        values = torch.empty(gradient.shape, dtype=gradient.dtype)
+        self.program.get_variable(gradient.name, values)
+        return values.div_(self.divisor) if self.divisor else values.zero_()
+
+    def write(self, gradient, values):
+        """Sets the values of a gradient."""
+        if self.place == "host":
+            self.sums[gradient.name] = values.clone()
+        elif self.place == "program":
+            self.program.set_variable(gradient.name, (values * self.divisor).contiguous())
+        else:
+            raise InputError("there are no gradients to change; call loss.backward() first")
+
+    def zero_grad(self):
+        self.place, self.sums = "none", {}
+
+    def update(self):
+        """Runs the update with the gradients of all losses whose backward ran."""
+        if self.place in ("none", "spent"):
+            raise Unsupported("optimizer.step() needs gradients of this step; call loss.backward() after optimizer.zero_grad()")
+        if self.place == "host":  # a later forward has no backward
+            earlier, self.sums, self.place = self.sums, {}, "program"
+            for gradient in self.gradients:
+                gradient.write(earlier[gradient.name])
+        self.program.update()
+        self.place = "spent"

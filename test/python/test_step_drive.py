@@ -1,0 +1,211 @@
+"""The step drive of the Python package: the loss is in the graph, the loop is PyTorch's, and any plan equals PyTorch."""
+
+import sys
+
+import models
+import pytest
+import torch
+from conftest import package_folder
+
+sys.path.insert(0, str(package_folder()))
+import parashard
+from parashard import Plan
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+ROWS = 8
+
+
+@pytest.fixture(autouse=True)
+def programs(shared, monkeypatch):
+    """All tests of a run share the compiled programs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+
+
+def sgd(module):
+    return torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+
+
+def adamw(module):
+    """The large eps keeps rounding errors of tiny gradients small."""
+    return torch.optim.AdamW(module.parameters(), lr=1e-2, eps=1e-3, weight_decay=0.1)
+
+
+def step_lr(optimizer):
+    return torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+
+def draw(seed, ignored=0.0):
+    """Draws a batch. A fraction of the labels is ignored, another number in each sample."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens, labels = (torch.randint(0, 96, (ROWS, 16), generator=generator) for _ in range(2))
+    return {"input_ids": tokens, "labels": labels.masked_fill(torch.rand((ROWS, 16), generator=generator) < ignored, -100)}
+
+
+def train(model, optimizer, scheduler, parts):
+    """Trains with accumulation, clipping and a scheduler. Returns the losses."""
+    losses = []
+    for step in range(4):
+        optimizer.zero_grad()
+        for part in range(parts):
+            loss, _ = model(**draw(10 * step + part, 0.3))
+            (loss / parts).backward()
+            losses.append(loss.item())
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        scheduler.step()
+    return losses
+
+
+@pytest.mark.parametrize("plan, optimizer_fn, parts", [
+    (Plan("dp=2,tp=2", micro_batches=2, zero=3), sgd, 2),
+    (Plan("pp=2", micro_batches=4), adamw, 3),
+    (Plan("dp=2,pp=2", micro_batches=2, schedule="zb-h1", zero=1), sgd, 1),
+    (Plan("dp=2", recompute="full"), adamw, 1),
+])  # fmt: skip
+def test_the_loop_of_pytorch(plan, optimizer_fn, parts):
+    """The weights of GPT's embedding and head are tied, so in a pipeline, two stages add to their gradient."""
+    expected = models.gpt().module.train()
+    model, optimizer, scheduler = parashard.parallelize(plan, expected, optimizer_fn, step_lr, example=draw(0))
+    reference = optimizer_fn(expected)
+    found = train(model, optimizer, scheduler, parts)
+    assert found == pytest.approx(train(expected, reference, step_lr(reference), parts), rel=1e-5)
+    for name, value in expected.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name].clone(), value, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+    batch = draw(99, 0.3)
+    with torch.no_grad():
+        torch.testing.assert_close(model.eval()(**batch), expected.eval()(**batch), rtol=1e-4, atol=1e-4)
+
+
+class Net(torch.nn.Module):
+    """A model that returns no loss. `p`: dropout."""
+
+    def __init__(self, p=0.0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = torch.nn.Linear(12, 24), torch.nn.Linear(24, 10)
+        self.drop = torch.nn.Dropout(p)
+
+    def forward(self, x):
+        return self.down(self.drop(torch.relu(self.up(x))))
+
+
+def rows(seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {"x": torch.randn(8, 12, generator=generator), "labels": torch.randint(0, 10, (8,), generator=generator)}
+
+
+def make(plan, optimizer_fn=sgd, module=None, **options):
+    criterion = torch.nn.functional.cross_entropy
+    return parashard.parallelize(plan, module or Net(), optimizer_fn, example=rows(0), criterion=criterion, **options)
+
+
+def test_orders_of_the_loop():
+    """Gradients may be set to None after forward, and a forward without backward does not count. Both are as in PyTorch."""
+    net = Net()
+    model, optimizer = make(Plan("dp=2", micro_batches=2), module=net)
+    reference = sgd(net)
+
+    def criterion(x, labels):
+        return torch.nn.functional.cross_entropy(net(x), labels)
+
+    for step in range(3):
+        for call, update in ((lambda **batch: model(**batch)[0], optimizer), (criterion, reference)):
+            loss = call(**rows(step))
+            update.zero_grad()
+            loss.backward()
+            call(**rows(50 + step))  # overwrites the gradients of the program
+            (3 * call(**rows(70 + step))).backward()
+            with torch.no_grad():
+                call(**rows(90 + step))
+            update.step()
+    for name, value in net.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[name].clone(), value)
+    assert make(Plan("dp=2", micro_batches=2), module=net)[0].up.weight.grad is None
+
+
+def test_gradients_are_those_of_pytorch():
+    net = Net()
+    model, _ = make(Plan("tp=2", micro_batches=2), module=net)
+    batch = rows(3)
+    model(**batch)[0].backward()
+    torch.nn.functional.cross_entropy(net(batch["x"]), batch["labels"]).backward()
+    for name, parameter in net.named_parameters():
+        torch.testing.assert_close(model.get_parameter(name).grad.clone(), parameter.grad)
+
+
+def test_each_forward_draws_dropout():
+    model, optimizer = make("dp=2", module=Net(0.5))
+    with torch.no_grad():
+        losses = [model(**rows(0))[0].item() for _ in range(3)]
+    assert len(set(losses)) == 3
+    model(**rows(0))[0].backward()
+    optimizer.step()
+
+
+def test_drives():
+    """The first output decides which drive is used, unless `drive` does."""
+    model, _ = parashard.parallelize("dp=2", models.gpt().module, sgd, example=draw(0), drive="autograd")
+    loss, logits = model(**draw(0))
+    (loss + 0.1 * logits.square().mean()).backward()
+    assert "backward" in model._program.names("entries")
+    with pytest.raises(parashard.InputError, match="needs a model that returns its loss"):
+        parashard.parallelize("dp=2", Net(), sgd, example=rows(0)["x"], drive="step")
+    with pytest.raises(parashard.InputError, match="expected \"step\", \"autograd\" or None"):
+        parashard.parallelize("dp=2", Net(), sgd, example=rows(0)["x"], drive="steps")
+    for plan, error, message in (
+        (Plan("dp=2", micro_batches=3), "InputError", "8 samples, which 3 micro-batches do not divide"),
+        (Plan("dp=2", micro_batches=2, batch=2), "InputError", "give an example of 4 samples"),
+        (Plan("dp=2", global_batch=8), "Unsupported", "micro_batches=N"),
+    ):
+        with pytest.raises(getattr(parashard, error), match=message):
+            make(plan)
+
+
+def two_forwards(model, optimizer):
+    (model(**rows(0))[0] + model(**rows(1))[0]).backward()
+
+
+def backward_twice(model, optimizer):
+    loss = model(**rows(0))[0]
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def no_zero_grad(model, optimizer):
+    for step in range(2):
+        model(**rows(step))[0].backward()
+        optimizer.step()
+
+
+def read_after_step(model, optimizer):
+    model(**rows(0))[0].backward()
+    optimizer.step()
+    model.up.weight.grad.norm()
+
+
+def evaluate_before_step(model, optimizer):
+    model(**rows(0))[0].backward()
+    model.eval()(**rows(0))
+
+
+@pytest.mark.parametrize("use, message", [
+    (two_forwards, "a later call of the model overwrote the gradients"),
+    (backward_twice, "retain_graph"),
+    (no_zero_grad, "call optimizer.zero_grad"),
+    (read_after_step, "the gradients were used by optimizer.step"),
+    (evaluate_before_step, "evaluation would overwrite the gradients"),
+    (lambda m, o: m(**rows(0))[1].sum(), "a training step returns only its loss"),
+    (lambda m, o: m.zero_grad(set_to_none=False) or m(**rows(0))[0].backward() or o.zero_grad(False) or o.step(), "needs gradients of this step"),
+])  # fmt: skip
+def test_bad_use(use, message):
+    model, optimizer = make("dp=2")
+    with pytest.raises(parashard.Unsupported, match=message):
+        use(model, optimizer)
+
+
+def test_a_step_without_backward_changes_nothing():
+    model, optimizer = make("dp=2")
+    before = model.up.weight.clone()
+    model(**rows(0))
+    optimizer.step()
+    assert torch.equal(model.up.weight.clone(), before)
