@@ -37,7 +37,7 @@ def bind(signature, name, arguments, options):
 def label_outputs(names, labels):
     """Returns the names of the outputs in the program: `labels` in order, which are the keys if the model returns a flat dict.
 
-    Labels such as "loss.sum", which are parts of a loss, are no outputs of the model.
+    Labels such as "loss.sum", which are parts of a loss, are not returned by the model.
     """
     labels = [label for label in labels if label in names or not re.fullmatch(r"loss\.(sum|count|plus|least)(\.\d+)?", label)]
     if sum(name is not None for name in names) != len(labels):
