@@ -20,6 +20,7 @@ _PUBLIC = {
     "Plan": "plan",
     "RankFailed": "errors",
     "Unsupported": "errors",
+    "generate_plan": "planner",
     "parallelize": "parallel",
 }
 __all__ = list(_PUBLIC)

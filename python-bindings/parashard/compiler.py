@@ -22,11 +22,34 @@ def cache_folder():
     return pathlib.Path(root) / "parashard/programs"
 
 
-def find_compiler():
-    tool = find_tool("ps-compile")
+def find_installed(name):
+    """Returns the path of a tool. Raises Error if it is not installed."""
+    tool = find_tool(name)
     if not tool:
-        raise Error("ps-compile is not found: add the folder of the tools to PATH, or set PARASHARD_BIN")
+        raise Error(f"{name} is not found: add the folder of the tools to PATH, or set PARASHARD_BIN")
     return tool
+
+
+def run(tool, archive, arguments, kept, repeated):
+    """Runs a tool on an archive. Warns of its warnings.
+
+    If the tool fails, raises CompileError with a command line that can be repeated: keeps the archive as `kept`, and replaces the
+    arguments by `repeated`.
+    """
+    done = subprocess.run([tool, str(archive), *arguments], capture_output=True, text=True, errors="replace")
+    if done.returncode != 0:
+        kept = str(shutil.copy(archive, kept))
+        raise CompileError(done.stderr.strip().replace(str(archive), kept), shlex.join([str(tool), kept, *repeated]))
+    for line in done.stderr.splitlines():
+        if "warning: " in line:
+            warnings.warn(line, stacklevel=4)
+
+
+def run_planner(archive, arguments):
+    """Runs ps-plan on an archive. Raises CompileError if no plan fits."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    run(find_installed("ps-plan"), archive, arguments, folder / "planned.pt2", arguments)
 
 
 def hash_program(archive, flags, tool):
@@ -51,7 +74,7 @@ def compile_archive(archive, flags):
 
     flags: arguments of ps-compile. The library has no weights. Raises CompileError if ps-compile refuses the model or a flag.
     """
-    tool = find_compiler()
+    tool = find_installed("ps-compile")
     flags = [*flags, "--weights", "none", "--init", "zeros"]
     library = cache_folder() / f"{hash_program(archive, flags, tool)}.so"
     if library.exists():
@@ -59,13 +82,6 @@ def compile_archive(archive, flags):
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         output = pathlib.Path(folder) / library.name
-        command = [tool, str(archive), "-o", str(output), *flags]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-        if done.returncode != 0:
-            kept = str(shutil.copy(archive, library.with_suffix(".pt2")))  # so that the command can be repeated
-            raise CompileError(done.stderr.strip().replace(str(archive), kept), shlex.join([tool, kept, "-o", "model.so", *flags]))
-        for line in done.stderr.splitlines():
-            if "warning: " in line:
-                warnings.warn(line, stacklevel=3)
+        run(tool, archive, ["-o", str(output), *flags], library.with_suffix(".pt2"), ["-o", "model.so", *flags])
         os.replace(output, library)
     return library

@@ -209,3 +209,21 @@ def test_a_step_without_backward_changes_nothing():
     model(**rows(0))
     optimizer.step()
     assert torch.equal(model.up.weight.clone(), before)
+
+
+def test_a_generated_plan():
+    """ps-plan chooses the plan; a constraint that no plan satisfies is an error with a command that can be repeated."""
+    net = models.gpt().module.train()
+    cluster = "cpu-mpi"
+    plan = parashard.generate_plan({"mesh": "pp=2", "zero": [0, 1]}, net, example=draw(0), ranks=4, cluster=cluster, optimizer_fn=sgd)
+    assert plan.ranks == 4 and plan.mesh["pp"] == 2 and int(plan.flags["micro-batches"]) * int(plan.flags["batch"]) == ROWS
+    model, optimizer = parashard.parallelize(plan, net, sgd, example=draw(0))
+    loss = model(**draw(1))[0]
+    loss.backward()
+    optimizer.step()
+    assert loss.item() == pytest.approx(net(**draw(1))[0].item(), rel=1e-5)
+    with pytest.raises(parashard.CompileError, match="pp=3") as raised:
+        parashard.generate_plan({"mesh": "pp=3"}, net, example=draw(0), ranks=4, cluster=cluster)
+    assert "ps-plan" in raised.value.command
+    with pytest.raises(parashard.InputError, match="ranks=N"):
+        parashard.generate_plan({}, net, example=draw(0))

@@ -1,0 +1,59 @@
+"""Finds the fastest predicted plan for a model with ps-plan."""
+
+import contextlib
+import json
+import pathlib
+import tempfile
+
+import torch
+
+from parashard.compiler import run_planner
+from parashard.errors import InputError
+from parashard.export import add_loss, export
+from parashard.optimizer import compile_groups
+from parashard.parallel import choose_loss, count_rows, list_outputs, name_inputs
+from parashard.plan import Plan
+
+__all__ = ["generate_plan"]
+
+
+def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", criterion=None, optimizer_fn=None):
+    """Returns the `Plan` that is predicted to be the fastest of those that satisfy the constraints and fit the memory.
+
+    constraints: a dict from flags of the plan to a value, a list of values, a range such as "<=8", or "*" (any value), or a path
+        of such a JSON file. Flags without a constraint may have any value. Example: {"zero": [0, 1], "mesh": "tp=<=2"}. The keys of
+        veScale's constraints are accepted too.
+    model, example, criterion, optimizer_fn: those of `parallelize`; the example has the samples of a whole step. The optimizer is
+        AdamW by default.
+    ranks: the number of ranks; by default, that of the cluster.
+    cluster: a preset such as "h100-sxm:64", a cluster file, or "cpu" for this machine, which is measured on first use.
+
+    Raises ExportFailed, InputError, Unsupported, or CompileError if no plan satisfies the constraints.
+    """
+    if ranks is None and ":" not in str(cluster):
+        raise InputError(f"cluster {cluster} has no number of ranks; give ranks=N, or a cluster such as h100-sxm:64")
+    optimizer = (optimizer_fn or make_adamw)(model)
+    groups = compile_groups(model, optimizer)
+    with add_loss(model, criterion) if criterion else contextlib.nullcontext(), tempfile.TemporaryDirectory() as folder:
+        inputs = name_inputs(model, example)
+        exported = export(model, inputs, pathlib.Path(folder) / "model.pt2", train=model.training)
+        loss = choose_loss(Plan(), exported, list_outputs(exported.program)[0], "step")
+        result = pathlib.Path(folder) / "plan.json"
+        arguments = ["--cluster", str(cluster), "--global-batch", str(count_rows(inputs)), "--loss-output", loss, *groups.arguments]
+        arguments += ["--ranks", str(ranks)] if ranks is not None else []
+        arguments += ["--constraints", write_constraints(constraints, folder)] if constraints else []
+        run_planner(exported.path, [*arguments, "-o", str(result)])
+        return Plan.load(result)
+
+
+def make_adamw(model):
+    return torch.optim.AdamW(model.parameters())
+
+
+def write_constraints(constraints, folder):
+    """Writes constraints to a file, unless they are in one. Returns its path."""
+    if not isinstance(constraints, dict):
+        return str(constraints)
+    path = pathlib.Path(folder) / "constraints.json"
+    path.write_text(json.dumps(constraints))
+    return str(path)
