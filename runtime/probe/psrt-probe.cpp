@@ -1,5 +1,6 @@
 // psrt-probe: measures this machine, and writes a cluster file for --cluster (docs/planning.md).
 // The exit status is the same as for compiled programs.
+#include "parashard/Version.h"
 #include "runtime/data/OutputFile.h"
 #include "runtime/main/FlagTable.h"
 #include "runtime/main/Flags.h"
@@ -200,8 +201,8 @@ int probe(const ProbeFlags &flags, int64_t ranks, Job *job) {
     nameFlag("-o", [&] { checkReplaceable(flags.output); });
   RankLayout layout = findLayout(job, ranks);
   MachineInfo machine = findMachine(layout.perHost);
-  ProbePlan plan =
-      planProbes(layout, flags.target, PSRT_VERSION, chooseBuffer(flags.target, machine));
+  ProbePlan plan = planProbes(layout, flags.target, parashard::getVersion(),
+                              chooseBuffer(flags.target, machine));
   std::unique_ptr<Session> session = openSession(plan, flags, job);
   Prober prober(*session, plan, seconds);
   prober.run();
@@ -224,10 +225,19 @@ int probe(const ProbeFlags &flags, int64_t ranks, Job *job) {
 
 /// Returns the version and the given flags as text, which must be equal in all processes of a job.
 std::string describeProbe(const ProbeFlags &flags) {
-  std::string text = "psrt-probe " PSRT_VERSION "\n";
+  std::string text = "psrt-probe " + parashard::describeVersion() + "\n";
   for (const std::string &flag : flags.given)
     text += flag + "\n";
   return text;
+}
+
+void printVersion() {
+#ifdef PSRT_LLVM_VERSION
+  const char *llvm = ", LLVM " PSRT_LLVM_VERSION;
+#else
+  const char *llvm = ""; // a build of the runtime alone
+#endif
+  std::printf("Parashard %s%s\n", parashard::describeVersion().c_str(), llvm);
 }
 
 int run(const ProbeFlags &flags, const ProcessIdentity &identity) {
@@ -236,7 +246,7 @@ int run(const ProbeFlags &flags, const ProcessIdentity &identity) {
   try {
     if (flags.version) {
       if (identity.rank == 0)
-        std::printf("Parashard %s\n", PSRT_VERSION);
+        printVersion();
       return 0;
     }
     ranks = findRanks(flags, identity);

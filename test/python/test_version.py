@@ -11,7 +11,7 @@ VERSION = (ROOT / "VERSION").read_text().strip()
 SHORT = 12
 
 
-@pytest.mark.parametrize("tool", ["ps-opt", "ps-compile", "ps-plan", "ps-run", "ps-translate", "ps-timeline", "program"])
+@pytest.mark.parametrize("tool", ["ps-opt", "ps-compile", "ps-plan", "ps-run", "ps-translate", "ps-timeline", "psrt-probe", "program"])
 def test_version_and_commit_are_printed(tmp_path, exports, tool):
     command = tools_folder() / tool
     if tool == "program":
