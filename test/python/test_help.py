@@ -1,5 +1,6 @@
 """The --help of each tool and of a compiled program equals the text in test/help, so that reviewers see changes of flags.
 
+test/help/ps-opt.txt has only Parashard's passes.
 docs/ps-compile-flags.md is generated from test/help/ps-compile.txt.
 To rewrite the files: build/venv/bin/python test/python/test_help.py
 """
@@ -35,6 +36,23 @@ def read_help(program):
     return done.stdout
 
 
+def read_passes():
+    """Returns the part of the help of ps-opt that describes Parashard's passes and their options. LLVM's part changes with its releases.
+
+    Spaces between columns depend on the longest name, which may be LLVM's. They are reduced to two.
+    """
+    lines, is_ours, column = [], False, 0
+    for line in read_help(tools_folder() / "ps-opt").splitlines():
+        option = re.match(r"( *)--([\w-]+)", line)
+        if option and option[2].startswith("ps-"):
+            is_ours, column = True, len(option[1])
+        elif option and len(option[1]) <= column:
+            is_ours = False
+        if is_ours:
+            lines.append(re.sub(r" +- +", "  - ", line[column:], count=1))
+    return "\n".join(lines) + "\n"
+
+
 def compile_program(folder):
     subprocess.run([tools_folder() / "ps-compile", ROOT / "examples/gpt/gpt.pt2", "-o", folder / "program", "--batch", "4", "--mesh", "dp=2"], check=True,
                    capture_output=True, timeout=120)  # fmt: skip
@@ -45,6 +63,11 @@ def compile_program(folder):
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_of_tools(tool):
     assert read_help(tools_folder() / tool) == (FOLDER / f"{tool}.txt").read_text(), REFRESH
+
+
+@pytest.mark.quick
+def test_help_of_passes():
+    assert read_passes() == (FOLDER / "ps-opt.txt").read_text(), REFRESH
 
 
 @pytest.mark.quick
@@ -78,6 +101,7 @@ def write_files():
     FOLDER.mkdir(exist_ok=True)
     for tool in TOOLS:
         (FOLDER / f"{tool}.txt").write_text(read_help(tools_folder() / tool))
+    (FOLDER / "ps-opt.txt").write_text(read_passes())
     PAGE.write_text(make_page())
     with tempfile.TemporaryDirectory() as folder:
         (FOLDER / "program.txt").write_text(read_help(compile_program(pathlib.Path(folder))))
