@@ -78,6 +78,14 @@ def CountFlopsPass : Pass<"ps-count-flops", "::mlir::ModuleOp"> {
 
 def VerifyTrainingPass : Pass<"ps-verify-training", "::mlir::ModuleOp"> {
   let summary = "checks the constraints of level 1 without changing the module";
+  let description = [{
+    * `training_c1`: the level of the module is `training` or later.
+    * `training_c2`: the module has `@micro_batch`, `@evaluate` and `@update`. For inference it has
+      `@evaluate` alone. `@count` is optional.
+    * `training_c3`: every op of these functions has a phase. `module_c4` restricts the phases.
+    * `training_c4`: `@evaluate` and `@count` have no `ps.write`.
+    * `training_c5`: every gradient variable is accumulated.
+  }];
 }
 
 #endif
