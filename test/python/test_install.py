@@ -86,6 +86,18 @@ def test_what_is_installed(prefix):
         assert str(ROOT) not in path.read_text() and "first" not in path.read_text(), path
 
 
+def test_links_of_installed_documents_lead_to_files(prefix):
+    """A link may name a file of the installation, a heading or a website."""
+    pages, dead = list(prefix.rglob("*.md")), []
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            target = link.partition("#")[0]
+            if target and "://" not in link and not (page.parent / target).exists():
+                dead.append(f"{page.relative_to(prefix)}: {link}")
+    assert len(pages) > 30 and not dead
+
+
 def test_installed_tools_need_no_sources(prefix, tmp_path):
     """Installed tools need neither the sources nor the build folder."""
     models.gpt().export(tmp_path / "model.pt2")
