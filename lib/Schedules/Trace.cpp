@@ -62,10 +62,12 @@ void addEvent(const JsonValue &event, Trace &trace) {
 Expected<Trace> Trace::read(StringRef json) {
   Expected<JsonDocument> document = JsonDocument::parse(json);
   if (!document)
-    return document.takeError();
+    return fail("is not a trace; a program writes a trace with --trace FILE.json (" +
+                toString(document.takeError()) + ")");
   std::optional<JsonValue> events = document->getRoot().getArray("traceEvents");
   if (!events)
-    return fail("the file has no list \"traceEvents\"; a program writes a trace with --trace");
+    return fail("is not a trace: it has no list \"traceEvents\"; a program writes a trace with "
+                "--trace FILE.json");
   Trace trace;
   for (const JsonValue &event : events->getElements())
     addEvent(event, trace);

@@ -39,18 +39,21 @@ class JsonScanner {
 public:
   explicit JsonScanner(StringRef text) : text(text) {}
 
-  /// Scans the text. Returns false if the text is not valid. Sets `error` for errors that LLVM's
-  /// parser does not report.
+  /// Scans the text. If the text is not valid, sets `error` and returns false.
   bool run() {
     constexpr StringLiteral kByteOrderMark = "\xEF\xBB\xBF";
     if (text.starts_with(kByteOrderMark))
       return fail("starts with a byte order mark (bytes EF BB BF); save the file as UTF-8 without "
                   "one");
-    return json::isUTF8(text) && scanValue(0) && (skipSpace(), at == text.size());
+    if (text.trim(" \t\r\n").empty())
+      return fail("the file is empty; expected JSON");
+    if (size_t bad; !json::isUTF8(text, &bad))
+      return fail("expected JSON, but byte " + Twine(bad) + " is not UTF-8 text");
+    if (!scanValue(0))
+      return false;
+    skipSpace();
+    return at == text.size() || failToFind("the end of the text");
   }
-
-  /// Returns the offset of the byte at which the scan ended.
-  size_t getOffset() const { return at; }
 
   std::string error;
   JsonDocument document;
@@ -71,10 +74,34 @@ private:
 
   bool fail(const Twine &message) { return error = message.str(), false; }
 
-  /// Returns the line and column of a part of the text, both counted from 1.
+  /// Fails with a message that begins with the line and column of an offset.
+  bool failAt(size_t offset, const Twine &message) {
+    auto [line, column] = findLocation(offset);
+    return fail("line " + Twine(line) + ", column " + Twine(column) + ": " + message);
+  }
+
+  /// Fails because the next character is not the expected one. Example: for `{"a": 1,}`,
+  /// "line 1, column 9: expected a key in double quotes, but found '}'".
+  bool failToFind(const Twine &expected) {
+    char c = peek();
+    StringRef found = text.substr(at, 1);
+    if (at == text.size())
+      return failAt(at, "expected " + expected + ", but the text ends");
+    if (!isPrint(c))
+      return failAt(at, "expected " + expected + ", but found a character that is not ASCII text");
+    const char *quote = c == '\'' ? "\"" : "'";
+    return failAt(at, "expected " + expected + ", but found " + quote + found + quote);
+  }
+
+  /// Returns the line and the column of an offset, both counted from 1.
+  std::pair<size_t, size_t> findLocation(size_t offset) const {
+    StringRef before = text.take_front(offset);
+    return {before.count('\n') + 1, before.size() - (before.rfind('\n') + 1) + 1};
+  }
+
+  /// Returns the line and column of a part of the text. Example: "2:1".
   std::string describeLocation(StringRef part) const {
-    StringRef before = text.take_front(part.data() - text.data());
-    size_t line = before.count('\n') + 1, column = before.size() - (before.rfind('\n') + 1) + 1;
+    auto [line, column] = findLocation(part.data() - text.data());
     return std::to_string(line) + ":" + std::to_string(column);
   }
 
@@ -112,7 +139,7 @@ private:
         word.find_if([](char c) { return !isDigit(c) && c != '-'; }) == StringRef::npos;
     std::optional<json::Value> value = parseAlone(word);
     if (!value)
-      return false;
+      return failAt(word.data() - text.data(), "expected a value, but found '" + word + "'");
     std::optional<double> number = value->getAsNumber();
     if (number && (isInteger ? word.getAsInteger(10, integer) : !std::isfinite(*number)))
       return fail("the number " + word + " at " + describeLocation(word) + " is out of range");
@@ -134,10 +161,13 @@ private:
         ++at;
     }
     if (at >= text.size())
-      return false;
+      return failAt(begin, "the closing '\"' of this string is missing");
     ++at;
     StringRef string = text.slice(begin, at);
-    return (isPlain || parseAlone(string)) && add(string);
+    if (!isPlain && !parseAlone(string))
+      return failAt(begin, "this string has a line break, another control character or an invalid "
+                           "escape; write \\n for a line break, and \\\\ for a backslash");
+    return add(string);
   }
 
   /// Scans a number, true, false or null.
@@ -148,12 +178,16 @@ private:
     StringRef word = text.slice(begin, at);
     int64_t integer;
     bool isSmall = word.size() < 10 && !word.starts_with("+") && !word.getAsInteger(10, integer);
-    return (isSmall || (!word.empty() && checkNumber(word))) && add(word);
+    if (word.empty())
+      return failToFind("a value");
+    return (isSmall || checkNumber(word)) && add(word);
   }
 
-  bool scanMember(bool hasKey, unsigned depth) {
+  bool scanKey() {
     skipSpace();
-    return (!hasKey || (peek() == '"' && scanString() && take(':'))) && scanValue(depth);
+    if (peek() != '"')
+      return failToFind("a key in double quotes");
+    return scanString() && (take(':') || failToFind("':' after the key"));
   }
 
   bool scanContainer(char close, unsigned depth) {
@@ -163,11 +197,11 @@ private:
     add(text.substr(at++, 1));
     if (!take(close)) {
       do
-        if (!scanMember(close == '}', depth))
+        if ((close == '}' && !scanKey()) || !scanValue(depth))
           return false;
       while (take(','));
       if (!take(close))
-        return false;
+        return failToFind(close == '}' ? "',' or '}'" : "',' or ']'");
     }
     document.values[index].end = document.values.size();
     return close != '}' || checkKeys(index);
@@ -193,15 +227,16 @@ private:
 
 Expected<JsonDocument> JsonDocument::parse(StringRef text) {
   JsonScanner scanner(text);
-  if (scanner.run())
-    return std::move(scanner.document);
-  if (!scanner.error.empty())
+  if (!scanner.run())
     return createStringError(scanner.error);
-  Expected<json::Value> value = json::parse(text);
-  if (!value)
-    return value.takeError();
-  return createStringError("is valid JSON, but cannot be read from byte " +
-                           Twine(scanner.getOffset()) + " on; please report this as a bug");
+  return std::move(scanner.document);
+}
+
+Expected<json::Value> parseJson(StringRef text) {
+  Expected<JsonDocument> document = JsonDocument::parse(text);
+  if (!document)
+    return document.takeError();
+  return json::parse(text);
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,9 +62,10 @@ private:
 /// contrast, `llvm::json::Value` takes 4 KB per small object and copies arrays when they grow.
 class JsonDocument {
 public:
-  /// Parses `text`, which must outlive the document. Reports the same syntax errors as
-  /// `llvm::json::parse`. Also fails on nesting deeper than 512 brackets, a repeated key in an
-  /// object, an integer outside int64, a float outside the range of double, and a byte order mark.
+  /// Parses `text`, which must outlive the document. Accepts the syntax of `llvm::json::parse`,
+  /// except for nesting deeper than 512 brackets, a repeated key in an object, an integer outside
+  /// int64, a float outside the range of double, and a byte order mark. An error continues the name
+  /// of the file, with the line and the column (from 1) and what is expected there.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);
   JsonValue getRoot() const { return {this, 0}; }
 
@@ -78,6 +80,9 @@ private:
   };
   std::vector<Entry> values;
 };
+
+/// Parses a small document into a value that owns its contents. Fails like `JsonDocument::parse`.
+llvm::Expected<llvm::json::Value> parseJson(llvm::StringRef text);
 
 } // namespace parashard::support
 

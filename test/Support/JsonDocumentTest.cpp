@@ -1,4 +1,5 @@
-// Tests that `JsonDocument` gives the same values and errors as the parser of LLVM.
+// Tests that `JsonDocument` gives the same values as the parser of LLVM, rejects the same texts,
+// and says where and why.
 #include "lib/Support/JsonDocument.h"
 #include "llvm/Support/JSON.h"
 #include "gtest/gtest.h"
@@ -49,7 +50,14 @@ static std::string read(StringRef text) {
   return describe(convert(document->getRoot()));
 }
 
-static void compare(StringRef text) { EXPECT_EQ(read(text), describe(json::parse(text))); }
+/// Expects that both parsers give the same value, or that both fail.
+static void compare(StringRef text) {
+  std::string found = read(text), expected = describe(json::parse(text));
+  if (StringRef(expected).starts_with("error: "))
+    EXPECT_TRUE(StringRef(found).starts_with("error: ")) << text.str();
+  else
+    EXPECT_EQ(found, expected);
+}
 
 /// Returns a document with every kind of value, and with brackets and quotes in strings.
 static std::string makeDocument() {
@@ -120,6 +128,30 @@ TEST(JsonDocument, OddForms) {
                          "{\"a\":}",
                          "[\"\\q\"]"})
     compare(text);
+}
+
+TEST(JsonDocument, ErrorsNameTheLocationAndWhatIsExpected) {
+  for (auto [text, message] : std::initializer_list<std::pair<StringRef, StringRef>>{
+           {"", "the file is empty; expected JSON"},
+           {" \n", "the file is empty; expected JSON"},
+           {"{\"a\": 1,}", "line 1, column 9: expected a key in double quotes, but found '}'"},
+           {"[1,\n]", "line 2, column 1: expected a value, but found ']'"},
+           {"{a: 1}", "line 1, column 2: expected a key in double quotes, but found 'a'"},
+           {"{'a': 1}", "line 1, column 2: expected a key in double quotes, but found \"'\""},
+           {"{\"a\": 1\n \"b\": 2}", "line 2, column 2: expected ',' or '}', but found '\"'"},
+           {"{\"a\" 1}", "line 1, column 6: expected ':' after the key, but found '1'"},
+           {"{\"a\": [1", "line 1, column 9: expected ',' or ']', but the text ends"},
+           {"{\"a\": }", "line 1, column 7: expected a value, but found '}'"},
+           {"{\"a\": tru}", "line 1, column 7: expected a value, but found 'tru'"},
+           {"{} x", "line 1, column 4: expected the end of the text, but found 'x'"},
+           {"{\"a", "line 1, column 2: the closing '\"' of this string is missing"},
+           {"[\xC3\xA9]",
+            "line 1, column 2: expected a value, but found a character that is not ASCII text"},
+           {"[\"\\q\"]",
+            "line 1, column 2: this string has a line break, another control character or an "
+            "invalid escape; write \\n for a line break, and \\\\ for a backslash"},
+           {"{\xff}", "expected JSON, but byte 1 is not UTF-8 text"}})
+    EXPECT_EQ(read(text), ("error: " + message).str());
 }
 
 TEST(JsonDocument, RejectsDuplicateKeys) {

@@ -170,8 +170,8 @@ def test_a_missing_trace_has_the_commands_that_make_it(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("{", "b.trace.json\": [1:"),
-    ("[]", "the file has no list \"traceEvents\"; a program writes a trace with --trace"),
+    ("{", "b.trace.json\": is not a trace; a program writes a trace with --trace FILE.json (line 1, column 2: expected a key"),
+    ("[]", "is not a trace: it has no list \"traceEvents\"; a program writes a trace with --trace FILE.json"),
     ('{"traceEvents": []}', "the trace has no training step; run the program with --steps 5"),
     ('{"traceEvents": [{"pid": 0, "args": {"step": 0, "phase": "forward"}}]}', "the trace has no complete step without an evaluation"),
 ])  # fmt: skip

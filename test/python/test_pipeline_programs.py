@@ -153,12 +153,13 @@ def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
 
 def test_bad_traces_are_refused(tmp_path):
     tool = tools_folder() / "ps-timeline"
-    for text, words, status in [("", "trace.json", 1), ('{"traceEvents": []}', "the trace is not of a pipeline", 1)]:
+    other = "is not a trace; a program writes a trace with --trace FILE.json"
+    for text, words in [("", f"{other} (the file is empty"), ("\0", other), ('{"traceEvents": []}', "the trace is not of a pipeline")]:
         (tmp_path / "trace.json").write_text(text)
-        assert words in oracle.run([tool, "trace.json", "-o", "t.svg"], tmp_path, expect=status)
+        assert words in oracle.run([tool, "trace.json", "-o", "t.svg"], tmp_path, expect=1)
     assert "output 'trace.json' is the trace itself; give another name" in oracle.run([tool, "trace.json", "-o", "trace.json"], tmp_path, expect=2)
     assert "no trace given" in oracle.run([tool], tmp_path, expect=2)
-    assert "missing.json" in oracle.run([tool, "missing.json"], tmp_path, expect=2)
+    assert "missing.json\": cannot be read" in oracle.run([tool, "missing.json"], tmp_path, expect=2)
     assert "need --schedule" in oracle.run([tool, "trace.json", "--hop", "1"], tmp_path, expect=2)
     for flags, words in [(["--hop", "1e308"], "--hop takes milliseconds from 0 to"), (["--hop", "nan"], "--hop takes milliseconds"),
                          (["--micro-batches", "99999999"], "--micro-batches takes a number from 1 to 16384")]:  # fmt: skip

@@ -110,7 +110,8 @@ int show(const Options &options) {
   auto buffer = MemoryBuffer::getFile(options.trace, /*IsText=*/false,
                                       /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return fail(BadCommandLine, "\"" + options.trace + "\": " + buffer.getError().message());
+    return fail(BadCommandLine,
+                "\"" + options.trace + "\": cannot be read: " + buffer.getError().message());
   auto measured = schedules::readTrace((*buffer)->getBuffer());
   if (!measured)
     return fail(Failed, "\"" + options.trace + "\": " + toString(measured.takeError()));
