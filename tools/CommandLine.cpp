@@ -4,6 +4,8 @@
 #include "dialects/ps/Refusal.h"
 #include "parashard/Version.h"
 #include "shared/FileClaims.h"
+#include "shared/NearestNames.h"
+#include "shared/RunFlags.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -14,7 +16,9 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <unistd.h>
 
@@ -111,6 +115,45 @@ static std::vector<std::string> readDecimals(int argc, char **argv) {
   return arguments;
 }
 
+/// Prints an error for an unknown flag: where the flag belongs, or the flag that was meant.
+static void refuseFlag(StringRef tool, StringRef spelling) {
+  StringRef name = spelling.ltrim('-');
+  std::vector<std::string> known;
+  for (auto &[registered, option] : cl::getRegisteredOptions())
+    if (option->getOptionHiddenFlag() == cl::NotHidden)
+      known.push_back(registered.str());
+  llvm::sort(known);
+  std::string suggestion = suggestFlag(name, known);
+  if (suggestion.empty() && isRunFlag(name))
+    suggestion = "; " + spelling.str() + " is a flag of the compiled program";
+  errs() << tool << ": error: unknown flag " << spelling << suggestion
+         << " (--help lists the flags)\n";
+}
+
+/// Returns true if every flag is known. If not, prints an error for each unknown flag. `llvm::cl`
+/// would also report the value of an unknown flag, as a positional argument.
+static bool checkFlags(StringRef tool, ArrayRef<std::string> arguments) {
+  bool areKnown = true;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    auto [spelling, value] = StringRef(arguments[i]).split('=');
+    if (!spelling.starts_with("-"))
+      continue;
+    if (spelling.ltrim('-').empty() && spelling.size() > 1) // two dashes: no flags follow
+      break;
+    if (spelling.size() == 1) // the standard output
+      continue;
+    cl::Option *option = cl::getRegisteredOptions().lookup(spelling.ltrim('-'));
+    if (!option) {
+      refuseFlag(tool, spelling);
+      areKnown = false;
+    } else if (option->getValueExpectedFlag() == cl::ValueRequired &&
+               spelling.size() == arguments[i].size()) {
+      ++i; // the next argument is the flag's value
+    }
+  }
+  return areKnown;
+}
+
 bool hasFlag(int argc, char **argv, llvm::StringRef name) {
   return llvm::any_of(llvm::ArrayRef(argv, size_t(argc)), [&](llvm::StringRef argument) {
     return argument.starts_with("-") && argument.ltrim("-") == name;
@@ -138,7 +181,8 @@ bool parseTool(int argc, char **argv, StringRef overview) {
   std::vector<const char *> pointers;
   for (const std::string &argument : arguments)
     pointers.push_back(argument.c_str());
-  return cl::ParseCommandLineOptions(argc, pointers.data(), overview, &errs()) &&
+  return checkFlags(tool, arguments) &&
+         cl::ParseCommandLineOptions(argc, pointers.data(), overview, &errs()) &&
          checkOccurrences(tool);
 }
 
@@ -165,9 +209,19 @@ Error checkModelFile(StringRef path, ArrayRef<StringRef> endings) {
     return fail("model '" + path + "' does not exist");
   if (sys::fs::is_directory(path))
     return fail("model '" + path + "' is a folder; expected a file");
+  if (::access(path.str().c_str(), R_OK) != 0)
+    return fail("model '" + path + "' cannot be read: " + std::strerror(errno));
   if (!endings.empty() && none_of(endings, [&](StringRef end) { return path.ends_with(end); }))
     return fail("model '" + path + "' is not a " + join(endings, " or ") +
                 " file; write one with " + join(map_range(endings, describeWriter), " or "));
+  return Error::success();
+}
+
+Error checkReadable(StringRef flag, StringRef path) {
+  if (sys::fs::is_directory(path))
+    return ps::createFlagError(flag, ": '" + path + "' is a folder; expected a file");
+  if (::access(path.str().c_str(), R_OK) != 0)
+    return ps::createFlagError(flag, ": cannot read '" + path + "': " + std::strerror(errno));
   return Error::success();
 }
 

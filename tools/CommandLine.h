@@ -63,6 +63,9 @@ private:
 /// ending.
 llvm::Error checkModelFile(llvm::StringRef path, llvm::ArrayRef<llvm::StringRef> endings = {});
 
+/// Fails unless `path`, which `flag` names, is a file that can be read. `flag` has no dashes.
+llvm::Error checkReadable(llvm::StringRef flag, llvm::StringRef path);
+
 /// Returns the file that `output` names, after following symbolic links, so that a link's target
 /// is written. Fails if `output` is a device or pipe, which a regular file must not replace.
 llvm::Expected<std::string> findOutputFile(llvm::StringRef output);

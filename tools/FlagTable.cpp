@@ -3,6 +3,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Support/JsonDocument.h"
 #include "shared/NearestNames.h"
+#include "shared/RunFlags.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -239,6 +240,21 @@ std::string PlanFile::get(StringRef flag) const {
   return found == flags.end() ? "" : found->second;
 }
 
+std::string FlagTable::describeBadKey(StringRef name) const {
+  if (const Entry *entry = find(name); entry && !name.empty())
+    return formatv("\"{0}\" is a flag that plans do not contain; remove it from the file, and give "
+                   "{1} on the command line",
+                   name, ps::spellFlag(name));
+  std::string suggestion = suggestKey(name, listPlanFlags());
+  if (suggestion.empty() && isRunFlag(name))
+    return formatv("\"{0}\" is a flag of the compiled program; remove it from the file, and give "
+                   "{1} when you run the program",
+                   name, ps::spellFlag(name));
+  if (suggestion.empty())
+    suggestion = "; the section Plan of ps-compile --help lists the flags of a plan";
+  return ("unknown plan flag \"" + name + "\"" + suggestion).str();
+}
+
 Error FlagTable::readKey(StringRef name, const JsonValue &value, PlanFile &plan) const {
   auto assign = [](auto &target, auto read) -> Error {
     if (!read)
@@ -252,8 +268,7 @@ Error FlagTable::readKey(StringRef name, const JsonValue &value, PlanFile &plan)
     return assign(plan.measured, PlanMeasurement::read(value));
   const Entry *entry = find(name);
   if (!entry || !entry->info.inPlan)
-    return createStringError("unknown plan flag \"" + name + "\"" +
-                             describeNearest(name, listPlanFlags()));
+    return createStringError(describeBadKey(name));
   std::optional<std::string> text;
   if (entry->info.takesObject && value.isObject())
     text = value.format();

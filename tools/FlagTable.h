@@ -111,6 +111,9 @@ public:
   /// Reads a plan file without setting flags. Checks keys and types of values. Errors do not name
   /// the file.
   llvm::Expected<PlanFile> parsePlan(llvm::StringRef path) const;
+  /// Describes a key of a plan file that is not a plan flag, and says where the key belongs or
+  /// which one was meant.
+  std::string describeBadKey(llvm::StringRef name) const;
   /// Returns the prediction that the plan file records; nullopt without a file or a prediction.
   const std::optional<PlanPrediction> &getPrediction() const { return prediction; }
   /// Returns all plan flags that have a value, with their values; called after `assign`.

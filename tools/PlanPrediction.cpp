@@ -56,7 +56,7 @@ Error readMembers(StringRef name, const JsonValue &value,
     auto found = find(known, key);
     if (found == known.end())
       return createStringError("\"" + name + "\" has the unknown key \"" + key + "\"" +
-                               describeNearest(key, known));
+                               suggestKey(key, known));
     if (!keys[size_t(found - known.begin())].second(member))
       return createStringError("\"" + name + "\": \"" + key + "\" is " + member.describe() +
                                "; expected " +

@@ -1,5 +1,5 @@
-// Suggests names for a glob that matches nothing, in messages of compiler and runtime. Does not use
-// LLVM.
+// Suggests names for a glob that matches nothing, and for a misspelt flag or key, in messages of
+// compiler and runtime. Does not use LLVM.
 #ifndef PARASHARD_SHARED_NEARESTNAMES_H
 #define PARASHARD_SHARED_NEARESTNAMES_H
 
@@ -51,6 +51,73 @@ inline std::string describeNearest(std::string_view glob, const std::vector<std:
   if (text.empty())
     return "";
   return (ranked.size() > 1 ? "; the nearest names are " : "; the only name is ") + text;
+}
+
+/// Returns the number of typing errors between two names: characters to insert, drop or change, and
+/// pairs of neighbors to swap. Example: "stpes" and "steps" give 1.
+inline size_t countTypingErrors(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> count(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i)
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        count[i][j] = i + j;
+        continue;
+      }
+      count[i][j] = std::min(
+          {count[i - 1][j] + 1, count[i][j - 1] + 1, count[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        count[i][j] = std::min(count[i][j], count[i - 2][j - 2] + 1);
+    }
+  return count[a.size()][b.size()];
+}
+
+/// Returns the names that the user probably meant: those with the fewest typing errors, if these
+/// are at most a third of the characters, or else those that contain `name`. Returns at most three
+/// names. Examples: "zerro" gives "zero", "policy" gives "sharding-policy", and "optimizer" gives
+/// nothing if no name resembles it.
+inline std::vector<std::string> findMeant(std::string_view name,
+                                          const std::vector<std::string> &names) {
+  size_t fewest = std::max<size_t>(1, (name.size() + 1) / 3);
+  std::vector<std::string> near, longer;
+  for (const std::string &known : names) {
+    size_t errors = countTypingErrors(name, known);
+    if (errors < fewest)
+      near.clear();
+    if (errors <= fewest)
+      fewest = errors, near.push_back(known);
+    if (name.size() >= 4 && known.find(name) != std::string::npos)
+      longer.push_back(known);
+  }
+  std::vector<std::string> &meant = near.empty() ? longer : near;
+  meant.resize(std::min<size_t>(meant.size(), 3));
+  return meant;
+}
+
+/// Joins names for a message. Example: a, b and c with the word "or" give "'a', 'b' or 'c'".
+inline std::string joinQuoted(const std::vector<std::string> &names, const std::string &word) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " " + word + " ") + ("'" + names[i] + "'");
+  return text;
+}
+
+/// Returns "; did you mean 'a'?" for a misspelt key. If no known key resembles it, returns "; the
+/// keys are 'a', 'b' and 'c'", or "" if there are more than a dozen.
+inline std::string suggestKey(std::string_view key, const std::vector<std::string> &known) {
+  constexpr size_t kFew = 12;
+  if (std::vector<std::string> meant = findMeant(key, known); !meant.empty())
+    return "; did you mean " + joinQuoted(meant, "or") + "?";
+  return known.empty() || known.size() > kFew ? "" : "; the keys are " + joinQuoted(known, "and");
+}
+
+/// Returns "; did you mean --a?" for a misspelt flag, or "" if no known flag resembles it. Flags
+/// are given without dashes.
+inline std::string suggestFlag(std::string_view flag, const std::vector<std::string> &known) {
+  std::string text;
+  for (const std::string &name : findMeant(flag, known))
+    text +=
+        (text.empty() ? "; did you mean " : " or ") + ("-" + (name.size() > 1 ? "-" + name : name));
+  return text + (text.empty() ? "" : "?");
 }
 
 } // namespace parashard

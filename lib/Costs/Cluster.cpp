@@ -116,7 +116,7 @@ private:
     for (const auto &[key, member] : value.getMembers()) {
       const Field *field = llvm::find_if(fields, [&](const Field &f) { return f.key == key; });
       if (field == fields.end())
-        return fail(where, "has the unknown key \"" + key + "\"" + describeNearest(key, known));
+        return fail(where, "has the unknown key \"" + key + "\"" + suggestKey(key, known));
       if (Error error = field->read(member, append(where, key)))
         return error;
     }

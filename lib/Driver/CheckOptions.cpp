@@ -152,6 +152,35 @@ static llvm::Error checkCluster(const CompileOptions &options, llvm::ArrayRef<Me
   return checkRanks(options, mesh, found->ranks, found->cluster.getMostRanks());
 }
 
+/// Checks --num-chunks against the mesh and against a schedule of the table.
+static llvm::Error checkChunks(const CompileOptions &options,
+                               const schedules::Placement &placement) {
+  int64_t chunks = placement.chunks;
+  if (placement.ranks == 1 && chunks > 1)
+    return createFlagError("num-chunks " + llvm::Twine(chunks),
+                           ": several stages per pipeline coordinate need a pipeline axis of at "
+                           "least 2, such as pp=2; the mesh is " +
+                               options.mesh);
+  for (const schedules::Schedule &schedule : schedules::getSchedules()) {
+    if (placement.ranks == 1 || schedule.name != options.schedule)
+      continue;
+    if (chunks < schedule.leastChunks)
+      return createFlagError("schedule " + options.schedule,
+                             " needs at least " + llvm::Twine(schedule.leastChunks) +
+                                 " chunks per pipeline coordinate, and --num-chunks is " +
+                                 llvm::Twine(chunks) + "; add --num-chunks " +
+                                 llvm::Twine(schedule.leastChunks));
+    if (chunks > schedule.mostChunks)
+      return createFlagError("schedule " + options.schedule,
+                             " takes at most " + llvm::Twine(schedule.mostChunks) +
+                                 (schedule.mostChunks == 1 ? " chunk" : " chunks") +
+                                 " per pipeline coordinate, and --num-chunks is " +
+                                 llvm::Twine(chunks) + "; use --num-chunks " +
+                                 llvm::Twine(schedule.mostChunks) + " or another schedule");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
@@ -173,18 +202,15 @@ llvm::Error checkOptions(const CompileOptions &options) {
   for (const MeshAxis &axis : *mesh)
     if (axis.kind == ps::AxisKind::Pipeline)
       placement.ranks = axis.size;
-  if (placement.ranks == 1 && placement.chunks > 1)
-    return createFlagError("num-chunks " + llvm::Twine(placement.chunks),
-                           ": several stages per pipeline coordinate need a pipeline axis of at "
-                           "least 2, such as pp=2; the mesh is " +
-                               options.mesh);
+  if (llvm::Error error = checkChunks(options, placement))
+    return error;
   auto table = schedules::findPipelineSchedule(options.schedule, placement, options.microBatches);
   if (!table)
     return createFlagError("schedule", ": " + llvm::toString(table.takeError()));
   for (const std::string &text : options.optimizers) {
     auto spec = parseOptimizerSpec(text);
     if (!spec)
-      return createFlagError("optimizer", ": " + llvm::toString(spec.takeError()));
+      return createFlagError("optimizer", " " + llvm::toString(spec.takeError()));
   }
   double norm = 0;
   if (!options.clipNorm.empty() &&

@@ -38,7 +38,14 @@ static StringRef getVerifiers(ps::Level level) {
 /// the guarantees of the dump's level.
 static OwningOpRef<ModuleOp> loadDump(StringRef path, MLIRContext *context) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, context);
-  if (!module || failed(checkText(*module)))
+  if (!module || module->getBody()->empty()) {
+    emitError(UnknownLoc::get(context))
+        << "'" << path << "' " << (module ? "has no ops" : "is not a valid module of MLIR")
+        << "; give a file that ps-translate, or ps-compile with --stop-after or --dump-dir, has "
+           "written";
+    return nullptr;
+  }
+  if (failed(checkText(*module)))
     return nullptr;
   if (failed(ps::verifyModule(*module)))
     return nullptr;

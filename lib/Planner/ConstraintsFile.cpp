@@ -122,7 +122,7 @@ private:
     std::vector<std::string> known(flags);
     for (StringRef name : {kSplitMethod, kSplitPoints, kPolicy, kPlan})
       known.push_back(name.str());
-    return createStringError("unknown key \"" + key + "\"" + describeNearest(key, known));
+    return createStringError("unknown key \"" + key + "\"" + suggestKey(key, known));
   }
 
   Error addFlag(const Twine &key, const std::string &flag, const JsonValue &value) {

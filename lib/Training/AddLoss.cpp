@@ -110,8 +110,10 @@ LogicalResult LossBuilder::checkNames() {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (auto name = forward.getArgAttrOfType<StringAttr>(i, kNameMark); name && name == "labels")
       return refuseFlag(forward, "loss " + kind)
-             << ": the model already has an input \"labels\"; omit --loss if the model returns a "
-                "loss, else rename the input";
+             << " adds a loss that reads a new input \"labels\", but the model already has an "
+                "input "
+                "of this name; remove --loss if the model computes its loss itself, else rename "
+                "the input";
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     if (getName(i) == kLossSymbol)
       return refuseFlag(forward, "loss " + kind) << ": the model already has an output \"loss\"; "

@@ -86,7 +86,7 @@ LogicalResult UpdateBuilder::parseSpecs() {
   for (llvm::StringRef text : splitList(options.optimizer)) {
     auto spec = parseOptimizerSpec(text);
     if (!spec)
-      return module.emitError(llvm::toString(spec.takeError()));
+      return module.emitError("optimizer ") << llvm::toString(spec.takeError());
     if (!spec->glob.empty() && !matchesParameter(spec->glob, module))
       return refuseFlag(module, "optimizer \"" + spec->text + "\"")
              << ": matches no parameter" << describeNearestParameters(spec->glob, module);

@@ -43,8 +43,8 @@ public:
 
 private:
   llvm::Error failAt(const llvm::Twine &message) {
-    return llvm::createStringError("optimizer '" + text + "', column " + llvm::Twine(position + 1) +
-                                   ": " + message);
+    return llvm::createStringError("'" + text + "', column " + llvm::Twine(position + 1) + ": " +
+                                   message);
   }
   llvm::Error expected(const llvm::Twine &item) { return failAt("expected " + item); }
   void skipBlanks() {
@@ -219,7 +219,7 @@ private:
 llvm::Expected<OptimizerSpec> training::parseOptimizerSpec(StringRef text) {
   auto spec = Parser(text).parse();
   if (spec && spec->nesterov && (spec->momentum == 0 || spec->dampening != 0))
-    return llvm::createStringError("optimizer '" + text +
+    return llvm::createStringError("'" + text +
                                    "': nesterov needs a momentum above 0 and no dampening");
   return spec;
 }

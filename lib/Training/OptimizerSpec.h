@@ -33,7 +33,8 @@ struct OptimizerSpec {
   bool acceptsRank(int64_t rank) const;
 };
 
-/// Parses one spec. A syntax error names the column (from 1) and the expected text.
+/// Parses one spec. An error begins with the spec. A syntax error names the column (from 1) and the
+/// expected text. Example: "'adam(lr=x)', column 9: expected a number".
 llvm::Expected<OptimizerSpec> parseOptimizerSpec(llvm::StringRef text);
 
 } // namespace parashard::training

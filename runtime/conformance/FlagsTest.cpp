@@ -2,6 +2,7 @@
 // `psrt-flags-test --write`.
 #include "runtime/main/Flags.h"
 #include "runtime/main/Config.h"
+#include "shared/RunFlags.h"
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -131,10 +132,33 @@ TEST(Flags, ValuesReachTheirMembers) {
 }
 
 TEST(Flags, AnUnknownNameListsTheKnownOnes) {
-  EXPECT_EQ(errorOf({"--comm", "udp"}), "--comm: udp not in {local,mpi,tcp,nccl}");
-  EXPECT_EQ(errorOf({"--labels", "given"}), "--labels: given not in {next,same}");
-  EXPECT_EQ(errorOf({"--data-type", "int8"}), "--data-type: int8 not in {uint8,uint16,uint32}");
-  EXPECT_EQ(errorOf({"--progress", "dots"}), "--progress: dots not in {auto,bar,lines,none}");
+  EXPECT_EQ(errorOf({"--comm", "udp"}), "--comm: expected local, mpi, tcp or nccl, not 'udp'");
+  EXPECT_EQ(errorOf({"--labels", "given"}), "--labels: expected next or same, not 'given'");
+  EXPECT_EQ(errorOf({"--data-type", "int8"}),
+            "--data-type: expected uint8, uint16 or uint32, not 'int8'");
+  EXPECT_EQ(errorOf({"--progress", "dots"}),
+            "--progress: expected auto, bar, lines or none, not 'dots'");
+}
+
+TEST(Flags, AMisspeltFlagIsNamed) {
+  EXPECT_EQ(errorOf({"--stpes", "3"}), "unknown flag --stpes; did you mean --steps?");
+  EXPECT_EQ(errorOf({"--steps", "3", "--eval-stepz=4"}),
+            "unknown flag --eval-stepz; did you mean --eval-steps?");
+  EXPECT_EQ(errorOf({"-d", "x"}), "unknown flag -d");
+  EXPECT_EQ(errorOf({"--optimizer", "sgd"}), "unknown flag --optimizer");
+  EXPECT_EQ(errorOf({"--steps", "3", "4"}),
+            "unexpected argument \"4\"; every argument is a flag or the value of one");
+  EXPECT_EQ(errorOf({"--set=lr=-1"}).substr(0, 5), "--set"); // a value is not a flag
+}
+
+TEST(Flags, TheCompilerKnowsTheFlagsOfPrograms) {
+  Parsed parsed;
+  std::vector<std::string> names;
+  for (const FlagTable::Entry &entry : parsed.table.getEntries())
+    names.push_back(entry.info.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, std::vector<std::string>(std::begin(parashard::kRunFlags),
+                                            std::end(parashard::kRunFlags)));
 }
 
 TEST(Flags, ANumberHasARange) {

@@ -1,6 +1,7 @@
 // Formats status messages.
 #include "runtime/core/Status.h"
 #include "shared/PrintableText.h"
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -41,6 +42,13 @@ std::string describeBytes(double bytes) {
   while (bytes >= 1000 && unit < 4)
     bytes /= 1000, ++unit;
   return format(unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+StatusCode findPathFault(int reason) {
+  for (int fault : {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, EROFS, EEXIST, ENAMETOOLONG, ELOOP})
+    if (reason == fault)
+      return StatusCode::BadArgument;
+  return StatusCode::BadInput;
 }
 
 void fail(StatusCode code, const char *file, int line, std::string message) {

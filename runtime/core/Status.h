@@ -48,6 +48,11 @@ std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)
 /// Formats a number of bytes, such as "512 B" or "1.50 MB".
 std::string describeBytes(double bytes);
 
+/// Returns the kind of a failure to open or create a path that the user gave; `reason` is the value
+/// of errno. The kind is BadArgument if the path is at fault, such as a missing folder, else
+/// BadInput, such as for a full disk.
+StatusCode findPathFault(int reason);
+
 /// Throws an Error with this code, source location and message. Use PSRT_FAIL.
 [[noreturn]] void fail(StatusCode code, const char *file, int line, std::string message);
 

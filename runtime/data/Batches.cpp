@@ -91,10 +91,12 @@ void InputWriter::check(const SampleSource &source, const char *values, const Ru
       continue;
     if (input->hasIgnore && value == input->ignore)
       continue;
-    PSRT_FAIL(BadInput,
-              "%s: value %lld of input \"%s\" is not in [0, %lld); the data does not fit the model",
-              source.where(*input, sample, run.global + i).c_str(), (long long)value,
-              input->name.c_str(), (long long)input->limit);
+    std::string reading = source.suggestReading();
+    PSRT_FAIL(
+        BadInput,
+        "%s: value %lld of input \"%s\" is not in [0, %lld); the data does not fit the model%s",
+        source.where(*input, sample, run.global + i).c_str(), (long long)value, input->name.c_str(),
+        (long long)input->limit, reading.empty() ? "" : ("; " + reading).c_str());
   }
 }
 

@@ -132,8 +132,9 @@ FolderLock::FolderLock(const std::string &folder, LockTimes times)
   std::error_code error;
   madeFolder = std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder, error))
-    PSRT_FAIL(BadInput, "cannot create the folder \"%s\": %s", folder.c_str(),
-              error ? error.message().c_str() : "a file of that name exists");
+    fail(findPathFault(error ? error.value() : EEXIST), __FILE__, __LINE__,
+         format("cannot create the folder \"%s\": %s", folder.c_str(),
+                error ? error.message().c_str() : "a file of that name exists"));
   acquire();
   thread = std::thread([this] { beat(); });
 }
@@ -276,8 +277,10 @@ void FolderLock::refuse(const std::string &record) const {
 }
 
 void FolderLock::failToLock() const {
-  PSRT_FAIL(BadInput, "cannot lock the folder \"%s\" with its file \".lock\": %s", folder.c_str(),
-            std::strerror(errno));
+  int reason = errno;
+  fail(findPathFault(reason), __FILE__, __LINE__,
+       format("cannot lock the folder \"%s\" with its file \".lock\": %s", folder.c_str(),
+              std::strerror(reason)));
 }
 
 void FolderLock::check() {

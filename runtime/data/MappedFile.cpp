@@ -11,17 +11,37 @@
 
 namespace psrt {
 
-MappedFile::MappedFile(const std::string &path) : name(path) {
+/// Opens a regular file. On failure, returns -1 and sets `reason`.
+static int openRegular(const std::string &path, struct stat &info, const char *&reason) {
   // With O_NONBLOCK, opening a FIFO without a writer does not block.
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat info;
-  if (file < 0 || fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    int reason = file < 0 ? errno : EINVAL;
-    if (file >= 0)
-      close(file);
-    PSRT_FAIL(BadInput, "cannot read \"%s\": %s", path.c_str(),
-              reason == EINVAL ? "not a regular file" : std::strerror(reason));
+  if (file < 0 || fstat(file, &info) != 0) {
+    reason = std::strerror(errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    reason = "not a regular file";
+  } else {
+    return file;
   }
+  if (file >= 0)
+    close(file);
+  return -1;
+}
+
+void checkReadable(const char *flag, const std::string &path) {
+  struct stat info;
+  const char *reason = "";
+  int file = openRegular(path, info, reason);
+  if (file < 0)
+    PSRT_FAIL(BadArgument, "%s: cannot read \"%s\": %s", flag, path.c_str(), reason);
+  close(file);
+}
+
+MappedFile::MappedFile(const std::string &path) : name(path) {
+  struct stat info;
+  const char *reason = "";
+  int file = openRegular(path, info, reason);
+  if (file < 0)
+    PSRT_FAIL(BadInput, "cannot read \"%s\": %s", path.c_str(), reason);
   length = size_t(info.st_size);
   if (length > 0) {
     void *memory = mmap(nullptr, length, PROT_READ, MAP_SHARED, file, 0);

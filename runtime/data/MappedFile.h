@@ -7,6 +7,10 @@
 
 namespace psrt {
 
+/// Fails with BadArgument unless `path`, which the user gave, is a regular file that can be read.
+/// Errors begin with `flag`.
+void checkReadable(const char *flag, const std::string &path);
+
 /// A read-only mapping of a whole file.
 class MappedFile {
 public:

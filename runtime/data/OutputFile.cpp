@@ -17,6 +17,13 @@ namespace psrt {
   PSRT_FAIL(BadInput, "cannot write \"%s\": %s", path.c_str(), std::strerror(errno));
 }
 
+/// Fails because an output path that the user gave cannot be opened. errno is the reason.
+[[noreturn]] static void refusePath(const std::string &path) {
+  int reason = errno;
+  fail(findPathFault(reason), __FILE__, __LINE__,
+       format("cannot write \"%s\": %s", path.c_str(), std::strerror(reason)));
+}
+
 /// Follows symbolic links, including dangling links, and returns the path of the file. Fails if the
 /// file exists but is not regular, since a rename would replace a device by a file.
 static std::string findTarget(const std::string &path) {
@@ -176,7 +183,7 @@ void OutputFile::fail() const { failToWrite(path); }
 void checkReplaceable(const std::string &path) {
   NewFile probe = createBeside(findTarget(path));
   if (probe.descriptor < 0)
-    failToWrite(path);
+    refusePath(path);
   close(probe.descriptor);
   unlink(probe.path.c_str());
 }
@@ -187,7 +194,7 @@ void checkWritable(const std::string &path) {
     return checkReplaceable(path);
   }
   if (access(path.c_str(), W_OK) != 0)
-    failToWrite(path);
+    refusePath(path);
 }
 
 } // namespace psrt

@@ -236,12 +236,11 @@ public:
       : files(std::move(newFiles)), width(width), window(window), next(next) {
     for (const MappedFile &file : files) {
       if (file.size() % width != 0)
-        PSRT_FAIL(
-            BadInput,
-            "\"%s\" has %zu bytes, which is not a multiple of the token size %d; set --data-type",
-            file.path().c_str(), file.size(), width);
+        PSRT_FAIL(BadInput,
+                  "\"%s\" has %zu bytes, which is not a multiple of the token size %d; %s",
+                  file.path().c_str(), file.size(), width, suggestReading().c_str());
       if (file.size() == 0 && files.size() > 1)
-        PSRT_FAIL(BadInput, "\"%s\" has no tokens; remove it from --data", file.path().c_str());
+        PSRT_FAIL(BadInput, "\"%s\" has no tokens; remove the file", file.path().c_str());
       tokens += int64_t(file.size() / width);
       ends.push_back(tokens);
     }
@@ -254,6 +253,14 @@ public:
                 (long long)(window + (next ? 1 : 0)));
   }
   int64_t samples() const override { return count; }
+
+  std::string suggestReading() const override {
+    if (width == 1)
+      return "";
+    return format("the tokens are read as %s; %s", nameOf(TokenType(width)),
+                  width == 2 ? "if each byte is a token, give --data-type uint8"
+                             : "if a token has 1 or 2 bytes, give --data-type uint8 or uint16");
+  }
 
   const char *read(const Input &input, int64_t sample, char *scratch) const override {
     int64_t at = start(input, sample), size = dtypeSize(input.dtype);
@@ -377,31 +384,31 @@ template <> struct EnumNames<DataFormat> {
                                                    {DataFormat::Tokens, ".bin"}};
 };
 
-/// Returns the format of a file. Fails on an unknown extension.
-static DataFormat findFormat(const std::string &path) {
+/// Returns the format of a file that `flag` names. Fails on an unknown extension.
+static DataFormat findFormat(const std::string &path, const char *flag = "--data") {
   for (const EnumName<DataFormat> &format : EnumNames<DataFormat>::table)
     if (path.ends_with(format.name))
       return format.value;
   PSRT_FAIL(BadArgument,
-            "data \"%s\" is neither a .safetensors, .npz or .npy file of tensors nor a .bin file "
-            "of tokens",
-            path.c_str());
+            "%s: \"%s\" is neither a .safetensors, .npz or .npy file of tensors nor a .bin file of "
+            "tokens",
+            flag, path.c_str());
 }
 
 /// Returns the common format of the files; nullopt for an empty list. Fails if formats differ or a
 /// file is missing.
-static std::optional<DataFormat> checkFormats(const std::vector<std::string> &paths) {
+static std::optional<DataFormat> checkFormats(const std::vector<std::string> &paths,
+                                              const char *flag) {
   std::optional<DataFormat> common;
   for (const std::string &path : paths) {
-    DataFormat format = findFormat(path);
+    DataFormat format = findFormat(path, flag);
     if (common.value_or(format) != format)
-      PSRT_FAIL(BadArgument, "the data mixes \"%s\" and \"%s\"; give files of one kind",
+      PSRT_FAIL(BadArgument, "%s mixes \"%s\" and \"%s\"; give files of one kind", flag,
                 paths.front().c_str(), path.c_str());
     common = format;
   }
   for (const std::string &path : paths)
-    if (access(path.c_str(), F_OK) != 0)
-      PSRT_FAIL(BadInput, "cannot read \"%s\": %s", path.c_str(), std::strerror(errno));
+    checkReadable(flag, path);
   return common;
 }
 
@@ -512,7 +519,7 @@ std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns
 std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions &options) {
   checkFills(program, options);
   std::vector<std::string> paths = expandPatterns(options.files);
-  std::unique_ptr<SampleSource> result = checkFormats(paths) == DataFormat::Tokens
+  std::unique_ptr<SampleSource> result = checkFormats(paths, options.flag) == DataFormat::Tokens
                                              ? openTokens(program, options, paths)
                                              : openTensors(program, options, paths);
   if (!options.fills.empty())

@@ -19,6 +19,9 @@ public:
   virtual const char *read(const Input &input, int64_t sample, char *scratch) const = 0;
   /// Returns the location of an element for messages: "text.bin, byte offset 123".
   virtual std::string where(const Input &input, int64_t sample, int64_t element) const = 0;
+  /// Returns how to read the data if its values do not fit the model, such as with another
+  /// --data-type; "" if there is no other way.
+  virtual std::string suggestReading() const { return ""; }
   /// Returns the names of tensors of the source that no input reads.
   virtual std::vector<std::string> unread() const { return {}; }
 };
@@ -39,6 +42,7 @@ struct DataOptions {
   std::optional<TokenType> type;
   std::optional<LabelRule> labels;                   ///< next or same; nullopt: as in the program
   std::vector<std::pair<std::string, double>> fills; ///< inputs with a constant value
+  const char *flag = "--data"; ///< the flag that names the files, for messages
 };
 
 /// Expands patterns such as "part-*.npz" to files. A pattern without a match is returned unchanged.

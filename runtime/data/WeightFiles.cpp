@@ -262,8 +262,9 @@ void checkFolderWritable(const std::string &path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path, error))
-    PSRT_FAIL(BadInput, "cannot create the folder \"%s\": %s", path.c_str(),
-              error ? error.message().c_str() : "a file of that name exists");
+    fail(findPathFault(error ? error.value() : EEXIST), __FILE__, __LINE__,
+         format("cannot create the folder \"%s\": %s", path.c_str(),
+                error ? error.message().c_str() : "a file of that name exists"));
   checkReplaceable((fs::path(path) / kWholeWeights).string());
 }
 

@@ -2,6 +2,8 @@
 #include "runtime/main/Config.h"
 #include "runtime/core/StrictJson.h"
 #include "shared/NearestNames.h"
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -75,7 +77,7 @@ const FlagTable::Entry &findKey(const std::string &path, const std::string &key,
   for (const FlagTable::Entry &known : table.getEntries())
     if (known.info.isInRunFile)
       names.push_back(known.info.name);
-  refuse(path, "unknown flag \"" + key + "\"" + parashard::describeNearest(key, names));
+  refuse(path, "unknown flag \"" + key + "\"" + parashard::suggestKey(key, names));
 }
 
 } // namespace
@@ -83,7 +85,10 @@ const FlagTable::Entry &findKey(const std::string &path, const std::string &key,
 std::vector<std::string> readConfig(const std::string &path, const FlagTable &table) {
   std::ifstream stream(path);
   if (!stream)
-    refuse(path, "cannot be read");
+    refuse(path, std::string("cannot be read: ") + std::strerror(errno));
+  if ((stream >> std::ws).eof())
+    refuse(path, "the file is empty; expected an object of flags, {\"steps\": 100}");
+  stream.seekg(0);
   Json json;
   try {
     json = parseStrictly<Json>(stream);

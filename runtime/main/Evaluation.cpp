@@ -326,7 +326,10 @@ static bool onlyEvaluates(const Program &program) {
 
 void evaluateOnly(Session &session, const Flags &flags) {
   DataOptions options = flags.data;
-  options.files = flags.evalData.empty() ? flags.data.files : flags.evalData;
+  if (!flags.evalData.empty()) {
+    options.files = flags.evalData;
+    options.flag = "--eval-data";
+  }
   if (options.files.empty())
     PSRT_FAIL(BadArgument, "--eval has no data to evaluate; give --eval-data FILE or --data FILE");
   auto source = openData(session.getProgram(), options);

@@ -1,6 +1,7 @@
 // Implements the table of a program's flags on CLI11: parsing and checks.
 #include "runtime/main/FlagTable.h"
 #include "runtime/core/Status.h"
+#include "shared/NearestNames.h"
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -78,18 +79,53 @@ void FlagTable::add(FlagInfo info, std::function<void(const std::string &)> pars
 void FlagTable::addNames(FlagInfo info, std::vector<std::string> names,
                          std::function<void(const std::string &)> assign) {
   CLI::Option *option = app.add_option_function<std::string>(dashed(info), assign, info.help);
-  option->check(CLI::IsMember(names));
+  auto check = [names](const std::string &text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end())
+      return "";
+    return "expected " + joinNames(names) + ", not '" + text + "'";
+  };
+  std::string known; // `--help` prints "COMM:{local,mpi}"
+  for (const std::string &name : names)
+    known += (known.empty() ? "" : ",") + name;
+  option->check(CLI::Validator(check, "{" + known + "}", ""));
   finish(std::move(info), option).choices = std::move(names);
 }
 
+/// Fails for an unknown flag, and names the flag that was meant. CLI11 would also report the value
+/// of the flag.
+void FlagTable::checkNames(const std::vector<std::string> &arguments) const {
+  for (const std::string &argument : arguments) {
+    if (argument == "--")
+      return;
+    bool isFlag = argument.size() > 1 && argument[0] == '-' &&
+                  (argument[1] == '-' || std::isalpha((unsigned char)argument[1]));
+    std::string spelling = argument.substr(0, argument.find('='));
+    if (!isFlag || app.get_option_no_throw(spelling))
+      continue;
+    std::vector<std::string> known{"help"};
+    for (const Entry &entry : entries)
+      known.push_back(entry.info.name);
+    std::string name = spelling.substr(spelling.find_first_not_of('-'));
+    throw CLI::ExtrasError("unknown flag " + spelling + parashard::suggestFlag(name, known),
+                           CLI::ExitCodes::ExtrasError);
+  }
+}
+
 void FlagTable::parse(const std::vector<std::string> &arguments) {
+  checkNames(arguments);
   for (const Entry &entry : entries)
     if (entry.info.excludes)
       entry.option->excludes(find(entry.info.excludes)->option);
   std::vector<const char *> argv{program};
   for (const std::string &argument : arguments)
     argv.push_back(argument.c_str());
-  app.parse(int(argv.size()), argv.data());
+  try {
+    app.parse(int(argv.size()), argv.data());
+  } catch (const CLI::ExtrasError &) {
+    throw CLI::ExtrasError("unexpected argument \"" + app.remaining().back() +
+                               "\"; every argument is a flag or the value of one",
+                           CLI::ExitCodes::ExtrasError);
+  }
 }
 
 void FlagTable::checkGiven() const {

@@ -109,6 +109,7 @@ public:
   std::optional<int> run(int64_t rank, const std::function<void()> &parse) const;
 
 private:
+  void checkNames(const std::vector<std::string> &arguments) const;
   /// Returns "--ranks", and "-o" for a name of one letter.
   static std::string dashed(const FlagInfo &info) {
     std::string name = info.name;

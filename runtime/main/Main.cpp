@@ -2,6 +2,7 @@
 // the command line; 3 failure of a rank.
 #include "runtime/core/NewFile.h"
 #include "runtime/data/FolderLock.h"
+#include "runtime/data/MappedFile.h"
 #include "runtime/main/Launch.h"
 #include "runtime/main/Parts.h"
 #include "runtime/main/Signals.h"
@@ -76,6 +77,8 @@ static int runProgram(const ProgramSource &source, const Flags &flags, Job *job)
   bool isFirst = !job || job->rank() == 0;
   if (!flags.save.empty() && !flags.check && isFirst)
     nameFlag("--save", [&] { lock.emplace(flags.save); });
+  if (!flags.weights.empty() && !std::filesystem::is_directory(flags.weights))
+    checkReadable("--weights", flags.weights);
   if (!flags.weights.empty())
     options.given = weights.emplace(flags.weights).names();
   if (std::string folder = findCheckpoint(flags, isFirst); !folder.empty())

@@ -20,7 +20,7 @@ static void checkWeightsName(const std::string &path) {
   if (!isWeightFolder(path) || fs::is_directory(path, error))
     return;
   if (fs::exists(path, error))
-    PSRT_FAIL(BadInput,
+    PSRT_FAIL(BadArgument,
               "--export-weights \"%s\": exists and is not a folder; give NAME.safetensors or a "
               "folder",
               path.c_str());

@@ -321,6 +321,7 @@ std::optional<Status> trainOnData(Session &session, const NamedTensors &tensors,
   if (!flags.evalData.empty()) {
     DataOptions options = flags.data;
     options.files = flags.evalData;
+    options.flag = "--eval-data";
     evalSource = openData(session.getProgram(), options);
     evaluator = std::make_unique<Evaluator>(session, *evalSource, flags.evalSteps);
   }

@@ -14,7 +14,7 @@
 // KIND: error: loss is 'hinge', expected cross_entropy, causal_lm or mse
 // NAME: error: --loss-output probabilities: no such output; outputs are 0 "logits" : tensor<2x4x8xf32>, 1 "hidden" : tensor<2x4xf32>
 // FLAT: error: --loss causal_lm needs a floating-point output [batch, length, classes]; name it with --loss-output; outputs are 0 "logits" : tensor<4x8xf32>
-// LABELLED: error: --loss cross_entropy: the model already has an input "labels"; omit --loss if the model returns a loss, else rename the input
+// LABELLED: error: --loss cross_entropy adds a loss that reads a new input "labels", but the model already has an input of this name; remove --loss if the model computes its loss itself, else rename the input
 
 // The loss is the mean over the labels that are not ignored, returned as the last output.
 // CE: func.func @forward(%[[IDS:.*]]: tensor<2x4xi64> {ps.name = "ids"}, %{{.*}}, %[[LABELS:.*]]: tensor<2x4xi64> {ps.name = "labels"})

@@ -47,6 +47,13 @@ def test_module_that_does_not_parse(tmp_path):
     refuse_compile(tmp_path, tmp_path / "model.mlir", status=1, words=["model.mlir"])
 
 
+@pytest.mark.parametrize("content,words", [(b"\xff\x00", "is not a valid module of MLIR"), (b"hello", "is not a valid module of MLIR"), (b"", "has no ops")])
+def test_file_that_is_not_mlir(tmp_path, content, words):
+    (tmp_path / "model.mlir").write_bytes(content)
+    said = refuse_compile(tmp_path, tmp_path / "model.mlir", status=1, words=[f"model.mlir' {words}; give a file that ps-translate"])
+    assert "reproduce" not in said, "the error is not of the compiler"
+
+
 @pytest.mark.parametrize(
     "change,words",
     [
@@ -378,7 +385,7 @@ def test_missing_policy_file(tmp_path, exports):
     "text,words",
     [
         ("", ["--optimizer is empty"]),
-        ("adamw(", ["column"]),
+        ("adamw(", ["error: --optimizer 'adamw(', column 7: expected"]),
         ("adamw(lr=)", ["number"]),
         ("adamw(lr=-1)", ["lr"]),
         ("adamw(lr=1e-3", ["')'"]),
@@ -566,7 +573,7 @@ func.func @forward(%x: tensor<2xf32> {ps.name = "x"}) -> (tensor<2xf32> {ps.name
         (("--set", "w"), 2, ["--set w", "NAME=V"]),
         (("--set", "w=many"), 2, ["--set w=many"]),
         (("--set", "v=1"), 2, ["--set v=1"]),
-        (("--inputs", "none.safetensors"), 1, ["none.safetensors"]),
+        (("--inputs", "none.safetensors"), 2, ["none.safetensors"]),
         (("--outputs", "no/such/y.safetensors"), 1, ["no/such"]),
         ((), 0, ["y"]),
     ],

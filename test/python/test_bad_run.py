@@ -61,6 +61,28 @@ def test_truncated_data(tmp_path, program, kept):
     refuse(train(program, path), tmp_path, 1, "data.safetensors")
 
 
+@pytest.mark.parametrize("flag", ["--data", "--eval-data", "--weights", "--config"])
+def test_input_that_does_not_exist(tmp_path, program, flag):
+    """The command line is at fault, so the status is 2. The message names the flag."""
+    name = "none.bin" if "data" in flag else "none"
+    command = train(program, name) if flag == "--data" else train(program, data_for(tmp_path), flag, name)
+    refuse(command, tmp_path, 2, flag, f'"{name}"', "No such file")
+
+
+@pytest.mark.parametrize("arguments,words", [
+    (["--stpes", 3], "unknown flag --stpes; did you mean --steps?"), (["--eval-stepz=3"], "unknown flag --eval-stepz; did you mean --eval-steps?"),
+    (["extra"], 'unexpected argument "extra"'), (["--data-type", "uint64"], "--data-type: expected uint8, uint16 or uint32, not 'uint64'"),
+])  # fmt: skip
+def test_misspelt_arguments(tmp_path, program, arguments, words):
+    assert "\n1 " not in refuse([program, *arguments], tmp_path, 2, words)
+
+
+@pytest.mark.parametrize("size,words", [(801, "801 bytes, which is not a multiple of the token size 2"), (800, "value 24929 of input")])
+def test_bytes_that_are_read_as_uint16(tmp_path, program, size, words):
+    (tmp_path / "text.bin").write_bytes(b"a" * size)
+    refuse(train(program, "text.bin", "--data-type", "uint16"), tmp_path, 1, words, "if each byte is a token, give --data-type uint8")
+
+
 def test_data_without_a_sample(tmp_path, program):
     save_file({name: value[:0] for name, value in oracle.zoo("gpt").inputs.items()}, tmp_path / "data.safetensors")
     refuse(train(program, tmp_path / "data.safetensors"), tmp_path, 1, "no sample")
@@ -75,7 +97,7 @@ def test_data_of_another_kind(tmp_path, program):
     (tmp_path / "data.txt").write_text("words")
     refuse(train(program, tmp_path / "data.txt"), tmp_path, 2, "data.txt", ".safetensors", ".bin")
     (tmp_path / "data.bin").mkdir()
-    refuse(train(program, tmp_path / "data.bin"), tmp_path, 1, "data.bin", "not a regular file")
+    refuse(train(program, tmp_path / "data.bin"), tmp_path, 2, "--data", "data.bin", "not a regular file")
     (tmp_path / "odd.bin").write_bytes(b"x" * 1001)
     refuse(train(program, tmp_path / "odd.bin", "--data-type", "uint16"), tmp_path, 1, "odd.bin", "1001", "--data-type")
 
@@ -136,7 +158,7 @@ def test_losses_to_the_file_of_standard_output(tmp_path, program):
 def test_file_without_tokens_among_others(tmp_path, program):
     (tmp_path / "a.bin").write_bytes(bytes([5] * 500))
     (tmp_path / "b.bin").touch()
-    refuse(train(program, "a.bin", "--data", "b.bin", "--data-type", "uint8"), tmp_path, 1, '"b.bin" has no tokens', "--data")
+    refuse(train(program, "a.bin", "--data", "b.bin", "--data-type", "uint8"), tmp_path, 1, '"b.bin" has no tokens; remove the file')
 
 
 @pytest.mark.parametrize("name,default,other", [("gpt", "next", "same"), ("gpt2", "same", "next"), ("llama", "same", "next")])
@@ -163,7 +185,7 @@ def test_label_shift_is_read_from_the_graph(tmp_path, exports, name, default, ot
 @pytest.mark.parametrize("flag", ["--losses", "--export-weights", "--gradients", "--log", "--trace"])
 def test_output_that_cannot_be_written(tmp_path, program, flag):
     path = tmp_path / "no/such/file.safetensors"
-    refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 1, "no/such/file.safetensors", "No such file")
+    refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 2, flag, "no/such/file.safetensors", "No such file")
 
 
 def list_files(folder):
@@ -544,7 +566,7 @@ def test_samples_that_do_not_fill_a_step_are_reported(tmp_path, samples, steps, 
     assert (words in said) == (left > 0) and ("are skipped" in said) == (left > 0)
 
 
-@pytest.mark.parametrize("name,status", [("w.bin", 2), ("w.pt", 2), ("deep/w.pth", 2), ("taken", 1), ("device", 1)])
+@pytest.mark.parametrize("name,status", [("w.bin", 2), ("w.pt", 2), ("deep/w.pth", 2), ("taken", 2), ("device", 2)])
 def test_bad_names_for_exported_weights(tmp_path, exports, name, status):
     """The program neither creates a folder w.bin nor replaces a device by a file. The message says which names are possible."""
     program = oracle.compile_model(tmp_path, oracle.export("mlp", exports), "dp=1")

@@ -160,7 +160,8 @@ def test_a_schedule_from_a_file(tmp_path):
     "flags, words",
     [
         (("--mesh", "pp=2", "--schedule", "1f2b"), ["unknown schedule '1f2b'", "1f1b"]),
-        (("--mesh", "pp=2", "--schedule", "zb-v"), ["zb-v", "2 chunks"]),
+        (("--mesh", "pp=2", "--schedule", "interleaved"), ["--schedule interleaved needs at least 2 chunks", "--num-chunks is 1; add --num-chunks 2"]),
+        (("--mesh", "pp=2", "--schedule", "zb-v", "--num-chunks", "3"), ["--schedule zb-v takes at most 2 chunks", "use --num-chunks 2"]),
         (("--mesh", "pp=2", "--schedule", "1f1b", "--num-chunks", "2"), ["1f1b", "1 chunk"]),
         (("--mesh", "dp=2", "--num-chunks", "2"), ["--num-chunks 2", "pipeline axis"]),
         (("--mesh", "pp=2", "--num-chunks", "none"), ["--num-chunks takes a number"]),

@@ -81,8 +81,9 @@ def test_the_planner_reads_the_file(path):
         (["-o", "{}/c.json", "--seconds", "soon"], 2, "--seconds: must be at least 1"),
         (["-o", "{}/c.json", "--target", "tpu"], 2, '--target: "tpu" is not cpu or a GPU'),
         (["-o", "{}/c.json", "--comm", "tcp"], 2, "--comm tcp needs one process per rank"),
-        (["-o", "{}/c.json", "--times", "3"], 2, "--times"),
-        (["-o", "{}/none/c.json"], 1, "-o: cannot write"),
+        (["-o", "{}/c.json", "--times", "3"], 2, "unknown flag --times"),
+        (["-o", "{}/c.json", "--secondz", "3"], 2, "unknown flag --secondz; did you mean --seconds?"),
+        (["-o", "{}/none/c.json"], 2, "-o: cannot write"),
         (["-o", "{}"], 2, "-o: "),
     ],
 )

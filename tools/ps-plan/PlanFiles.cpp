@@ -4,7 +4,7 @@
 #include "lib/Costs/Quantity.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Files.h"
-#include "shared/NearestNames.h"
+#include "lib/Support/JsonDocument.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -87,7 +87,7 @@ llvm::Error refuseOthers(const FlagTable &table, llvm::ArrayRef<llvm::StringRef>
 }
 
 static llvm::Error fail(const std::string &path, const llvm::Twine &message) {
-  return ps::createFlagError("diff", ": \"" + path + "\" " + message);
+  return ps::createFlagError("diff \"" + path + "\"", ": " + message);
 }
 
 /// Reads a plan file. Fails for an unknown key.
@@ -96,9 +96,9 @@ static llvm::Expected<llvm::json::Object> readPlan(const FlagTable &table,
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return fail(path, "cannot be read: " + buffer.getError().message());
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse((*buffer)->getBuffer());
+  llvm::Expected<llvm::json::Value> value = support::parseJson((*buffer)->getBuffer());
   if (!value)
-    return fail(path, "is not JSON: " + llvm::toString(value.takeError()));
+    return fail(path, llvm::toString(value.takeError()));
   llvm::json::Object *plan = value->getAsObject();
   if (!plan)
     return fail(path, "is not a plan; expected an object of flags, {\"mesh\": \"dp=2\"}");
@@ -106,8 +106,7 @@ static llvm::Expected<llvm::json::Object> readPlan(const FlagTable &table,
   known.insert(known.end(), {"predicted", "measured"});
   for (const auto &[key, member] : *plan)
     if (!llvm::is_contained(known, key))
-      return fail(path,
-                  "has the unknown key \"" + key.str() + "\"" + describeNearest(key.str(), known));
+      return fail(path, table.describeBadKey(key.str()));
   return std::move(*plan);
 }
 

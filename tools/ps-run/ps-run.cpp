@@ -254,6 +254,9 @@ int main(int argc, char **argv) {
     return printUsageError("no module given: ps-run FILE.mlir [--entry ...] (see --help)");
   if (llvm::Error error = checkModelFile(flags.file))
     return printUsageError(llvm::toString(std::move(error)));
+  for (auto [flag, path] : {std::pair("inputs", &flags.inputs), {"compare", &flags.compare}})
+    if (llvm::Error error = path->empty() ? llvm::Error::success() : checkReadable(flag, *path))
+      return printUsageError(llvm::toString(std::move(error)));
   if (!flags.outputs.empty()) {
     llvm::Expected<std::string> output = findOutputFile(flags.outputs);
     if (!output)
