@@ -250,7 +250,7 @@ def test_file_that_cannot_be_written(job):
     folder, command = job
     line = [*command[:3], "--steps", "2", "--export-weights", "/dev/full/weights.safetensors", "--quiet"]
     results = [finish(process) for process in start_by_hand(line, folder, 4)]
-    assert [status for status, _ in results] == [1, 1, 1, 1], results
+    assert [status for status, _ in results] == [2, 2, 2, 2], results
     assert "cannot write" in results[0][1] and not any(said for _, said in results[1:]), results
 
 
