@@ -21,8 +21,8 @@ class JsonValue;
 /// Describes one flag for parsing, `--help`, plan files and warnings.
 struct FlagInfo {
   llvm::StringRef name;
-  llvm::StringRef value; ///< placeholder of the value in `--help`; empty for a switch
-  llvm::StringRef help;
+  llvm::StringRef value = {}; ///< placeholder of the value in `--help`; empty for a switch
+  llvm::StringRef help = {};
   /// Level whose passes use the flag. In a module at this level or later, these passes have already
   /// run, and the flag has no effect. Not set for other flags, such as `--target`, `--weights` and
   /// flags about files and reports.
