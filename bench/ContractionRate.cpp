@@ -11,9 +11,9 @@
 // on registers only.
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -142,46 +142,62 @@ double measurePeak(int threads) {
   return sum / seconds;
 }
 
-} // namespace
+/// The matmuls of a step, and the number of threads that compute each of them.
+struct Step {
+  int threads = 0;
+  std::vector<Matmul> matmuls;
+};
 
-int main(int argc, char **argv) {
+/// Returns the positive number that a text contains, or 0 if the text contains anything else.
+int64_t readNumber(const char *text) {
+  int64_t value = 0;
+  const char *end = text + std::strlen(text);
+  auto [stop, error] = std::from_chars(text, end, value);
+  return error == std::errc() && stop == end ? std::max<int64_t>(value, 0) : 0;
+}
+
+/// Reads the arguments of the program. Returns a step with 0 threads if they are wrong.
+Step readStep(int argc, char **argv) {
   Dtype dtype = Dtype::f32;
   if (argc > 1 && std::strcmp(argv[1], "bf16") == 0) {
     dtype = Dtype::bf16;
     argc -= 1, argv += 1;
   }
-  if (argc < 6 || (argc - 2) % 4 != 0) {
-    std::fprintf(
-        stderr,
-        "usage: contraction-rate [bf16] THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...\n");
-    return 2;
-  }
-  int threads = std::atoi(argv[1]);
-  useOneThread();
-  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  std::vector<Matmul> matmuls;
+  Step step;
+  if (argc < 6 || (argc - 2) % 4 != 0)
+    return step;
   for (int i = 2; i < argc; i += 4) {
-    int64_t rows = std::atoll(argv[i + 1]), in = std::atoll(argv[i + 2]),
-            out = std::atoll(argv[i + 3]);
-    for (int64_t count = std::atoll(argv[i]); count > 0; --count) {
-      matmuls.push_back({rows, out, in, false, true, dtype, dtype});
-      matmuls.push_back({rows, in, out, false, false, dtype, dtype});
-      matmuls.push_back({out, in, rows, true, false, dtype, Dtype::f32});
+    int64_t count = readNumber(argv[i]), rows = readNumber(argv[i + 1]),
+            in = readNumber(argv[i + 2]), out = readNumber(argv[i + 3]);
+    if (!count || !rows || !in || !out)
+      return step;
+    for (; count > 0; --count) {
+      step.matmuls.push_back({rows, out, in, false, true, dtype, dtype});
+      step.matmuls.push_back({rows, in, out, false, false, dtype, dtype});
+      step.matmuls.push_back({out, in, rows, true, false, dtype, Dtype::f32});
     }
   }
+  step.threads = static_cast<int>(std::min<int64_t>(readNumber(argv[1]), 1024));
+  return step;
+}
+
+/// Measures and prints the two rates.
+void measure(const Step &step) {
+  useOneThread();
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   int64_t largest = 0;
   double flops = 0;
-  for (const Matmul &p : matmuls) {
+  for (const Matmul &p : step.matmuls) {
     largest = std::max({largest, p.m * p.k, p.k * p.n, p.m * p.n});
     flops += 2.0 * p.m * p.n * p.k;
   }
   std::vector<float> lhs(largest, 0.5f), rhs(largest, 0.25f), out(largest);
   std::vector<std::vector<std::vector<Part>>> work;
-  for (const Matmul &p : matmuls) {
-    auto &matmul = work.emplace_back(threads);
-    for (int thread = 0; thread < threads; ++thread) {
+  for (const Matmul &p : step.matmuls) {
+    auto &matmul = work.emplace_back(step.threads);
+    for (int thread = 0; thread < step.threads; ++thread) {
       constexpr int64_t kChunk = 256;
-      int64_t lo = p.m * thread / threads, end = p.m * (thread + 1) / threads;
+      int64_t lo = p.m * thread / step.threads, end = p.m * (thread + 1) / step.threads;
       for (; lo < end; lo += kChunk)
         matmul[thread].push_back(makePart(engine, p, lo, std::min(lo + kChunk, end), lhs.data(),
                                           rhs.data(), out.data()));
@@ -189,9 +205,25 @@ int main(int argc, char **argv) {
   }
   double best = 1e30, peak = 0;
   for (int round = 0; round < 8; ++round) {
-    best = std::min(best, runOnce(engine, work, threads));
-    peak = std::max(peak, measurePeak(threads));
+    best = std::min(best, runOnce(engine, work, step.threads));
+    peak = std::max(peak, measurePeak(step.threads));
   }
   std::printf("%.1f %.1f\n", flops / best * 1e-9, peak * 1e-9);
-  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    if (Step step = readStep(argc, argv); step.threads > 0) {
+      measure(step);
+      return 0;
+    }
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "contraction-rate: %s\n", error.what());
+    return 1;
+  }
+  std::fprintf(stderr,
+               "usage: contraction-rate [bf16] THREADS COUNT ROWS IN OUT [COUNT ROWS IN OUT]...\n");
+  return 2;
 }

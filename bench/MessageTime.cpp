@@ -5,9 +5,10 @@
 #include "runtime/comm/process/ProcessJob.h"
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 
 using namespace psrt;
 
@@ -65,8 +66,18 @@ static double measure(int64_t bytes, ProcessJob *job) {
   return times.empty() ? 0 : times[times.size() / 2];
 }
 
+/// Returns the number of bytes that the argument names, or 0 if there is none.
+static int64_t readBytes(int argc, char **argv) {
+  if (argc != 2)
+    return 0;
+  int64_t bytes = 0;
+  const char *end = argv[1] + std::strlen(argv[1]);
+  auto [stop, error] = std::from_chars(argv[1], end, bytes);
+  return error == std::errc() && stop == end ? bytes : 0;
+}
+
 int main(int argc, char **argv) {
-  int64_t bytes = argc == 2 ? std::atoll(argv[1]) : 0;
+  int64_t bytes = readBytes(argc, argv);
   if (bytes <= 0) {
     std::fprintf(stderr, "usage: message-time BYTES\n");
     return 2;

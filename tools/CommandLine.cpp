@@ -260,7 +260,7 @@ Error checkOutputFile(ArrayRef<InputFile> inputs, StringRef output, StringRef fl
   SmallString<128> probe;
   if (std::error_code code = sys::fs::createUniqueFile(output + ".%%%%%%", probe))
     return fail("output '" + output + "' cannot be written: " + code.message());
-  sys::fs::remove(probe);
+  (void)sys::fs::remove(probe);
   return Error::success();
 }
 

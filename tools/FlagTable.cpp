@@ -109,15 +109,17 @@ void FlagTable::add(const FlagInfo &info, bool &target) {
 
 void FlagTable::addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
                           std::function<std::optional<int64_t>()> get) {
-  Entry &entry = addText(info, [range, set, name = info.name](StringRef text) -> Error {
-    int64_t number = 0;
-    if (text.getAsInteger(10, number) || number < range.least || number > range.most)
-      return ps::createFlagError(name, " takes " + describeRange(range) + ", not '" + text + "'");
-    set(number);
-    return Error::success();
-  });
+  Entry &entry =
+      addText(info, [range, set = std::move(set), name = info.name](StringRef text) -> Error {
+        int64_t number = 0;
+        if (text.getAsInteger(10, number) || number < range.least || number > range.most)
+          return ps::createFlagError(name,
+                                     " takes " + describeRange(range) + ", not '" + text + "'");
+        set(number);
+        return Error::success();
+      });
   entry.isNumber = true;
-  entry.describe = [get]() -> std::optional<json::Value> {
+  entry.describe = [get = std::move(get)]() -> std::optional<json::Value> {
     std::optional<int64_t> number = get();
     return number ? std::optional<json::Value>(*number) : std::nullopt;
   };
@@ -184,7 +186,7 @@ std::vector<std::pair<std::string, std::string>> FlagTable::getConstraints() con
   std::vector<std::pair<std::string, std::string>> constraints;
   for (const Entry &entry : entries)
     if (entry.info.inPlan && entry.option->getNumOccurrences() > 0)
-      constraints.push_back({entry.info.name.str(), entry.getText()});
+      constraints.emplace_back(entry.info.name.str(), entry.getText());
   return constraints;
 }
 

@@ -200,22 +200,22 @@ LogicalResult ContractOp::verify() {
   fill(right, getRhsLabels(), getRhs());
   fill(result, getResultLabels(), getResult());
   for (int64_t label : getLhsLabels()) {
-    if (right.count(label) && left[label] != right[label])
-      return emitOpError(result.count(label) ? "batch" : "contracted")
+    if (right.contains(label) && left[label] != right[label])
+      return emitOpError(result.contains(label) ? "batch" : "contracted")
              << " dim has size " << left[label] << " on the left and " << right[label]
              << " on the right (contract_c2)";
-    if (!right.count(label) && !result.count(label))
+    if (!right.contains(label) && !result.contains(label))
       return emitOpError("label ") << label << " is on the left only; sum that dim with ps.reduce "
                                    << "(contract_c3)";
   }
   for (int64_t label : getRhsLabels())
-    if (!left.count(label) && !result.count(label))
+    if (!left.contains(label) && !result.contains(label))
       return emitOpError("label ") << label << " is on the right only; sum that dim with ps.reduce "
                                    << "(contract_c3)";
   for (int64_t label : getResultLabels()) {
-    if (!left.count(label) && !right.count(label))
+    if (!left.contains(label) && !right.contains(label))
       return emitOpError("result label ") << label << " is in no operand (contract_c3)";
-    int64_t size = left.count(label) ? left[label] : right[label];
+    int64_t size = left.contains(label) ? left[label] : right[label];
     if (result[label] != size)
       return emitOpError("result dim of label ") << label << " has size " << result[label]
                                                  << ", operands have " << size << " (contract_c2)";

@@ -6,6 +6,7 @@
 #include "shared/Philox.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/MathExtras.h"
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -119,10 +120,10 @@ std::vector<char> Tensor::toBytes() const {
   return bytes;
 }
 
-/// Returns whether all elements have the same bits.
+/// Returns whether all elements have the same bits. Example: 0 and -0 differ.
 template <typename T> static bool isUniform(const std::vector<T> &values) {
   for (const T &value : values)
-    if (std::memcmp(&value, &values.front(), sizeof(T)))
+    if (std::bit_cast<uint64_t>(value) != std::bit_cast<uint64_t>(values.front()))
       return false;
   return !values.empty();
 }

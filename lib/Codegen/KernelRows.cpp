@@ -180,7 +180,7 @@ void KernelEmitter::emitRowOps() {
       Value source = space.getAccess(operand).source;
       Operation *def = source.getDefiningOp();
       if (!def || isa<ps::ConstantOp, ps::IotaOp>(def) || !space.hasColumns(source) ||
-          keptValues.count(source))
+          keptValues.contains(source))
         continue;
       keptValues[source] =
           keep([this, source](ps::ElementBuilder &) { return evaluateElement(source); },

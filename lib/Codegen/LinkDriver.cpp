@@ -27,7 +27,7 @@ llvm::Expected<LinkDriver> LinkDriver::find() {
   std::vector<std::string> candidates = {"clang++-22", "clang++", "c++",      "g++",
                                          "cc",         "gcc",     "clang-22", "clang",
                                          "ld.lld-22",  "ld.lld",  "ld"};
-  candidates.push_back(kLinkerName);
+  candidates.emplace_back(kLinkerName);
   if (auto chosen = llvm::sys::Process::GetEnv("PARASHARD_LINKER")) {
     auto path = llvm::sys::findProgramByName(*chosen);
     if (!path || !hasFile(*path))
@@ -83,12 +83,12 @@ llvm::Error LinkDriver::beginExecutable() {
         "linking with '" + arguments.front() +
         "' alone needs the start files of the C library (Scrt1.o), which are not installed; "
         "install them (Debian: libc6-dev) or a C compiler");
-  for (std::string argument :
+  for (const std::string &argument :
        {std::string("-pie"), std::string("--eh-frame-hdr"), std::string("-dynamic-linker"),
         findLoader(), startFolder + "/Scrt1.o", startFolder + "/crti.o", "-L" + startFolder})
     add(argument);
   // Also searches /lib, for libraries without development files.
-  add(startFolder.substr(0, 5) == "/usr/" ? "-L" + startFolder.substr(4) : "-L/lib");
+  add(startFolder.starts_with("/usr/") ? "-L" + startFolder.substr(4) : "-L/lib");
   return llvm::Error::success();
 }
 
@@ -100,7 +100,7 @@ void LinkDriver::endExecutable() {
   for (const char *library : {"-lpthread", "-ldl", "-lm"})
     add(library);
   if (kind == Kind::Linker)
-    for (std::string argument :
+    for (const std::string &argument :
          {std::string("-l:libgcc_s.so.1"), std::string("-lc"), startFolder + "/crtn.o"})
       add(argument);
 }
@@ -115,7 +115,7 @@ llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
     return llvm::createStringError(code,
                                    "cannot create a symbolic link in the temporary folder '%s': %s",
                                    folder.getPath().str().c_str(), code.message().c_str());
-  for (std::string argument :
+  for (const std::string &argument :
        {std::string("-fuse-ld=lld"), std::string("-B"), folder.getPath().str()})
     add(argument);
   return llvm::Error::success();

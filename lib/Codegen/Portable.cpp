@@ -75,8 +75,8 @@ llvm::Error addVersions(StringRef path, Versions &versions) {
       return needs.takeError();
     for (const llvm::object::VerNeed &need : *needs)
       for (const llvm::object::VernAux &entry : need.AuxV) {
-        auto [name, numbers] =
-            splitVersion(entry.Name.c_str()); // Name may contain more bytes after its null byte
+        // Name may contain more bytes after its null byte.
+        auto [name, numbers] = splitVersion(StringRef(entry.Name).split('\0').first);
         std::vector<unsigned> &newest = versions[need.File.c_str()][name];
         newest = std::max(newest, numbers);
       }
@@ -106,7 +106,7 @@ llvm::Expected<std::string> listLoaded(StringRef program, PrivateFolder &scratch
   if (StringRef(kDnnlFolder).size()) // a portable program has no path to oneDNN's build folder
     variables.push_back(std::string("LD_LIBRARY_PATH=") + kDnnlFolder);
   for (char **variable = environ; *variable; ++variable)
-    variables.push_back(*variable);
+    variables.emplace_back(*variable);
   llvm::SmallVector<StringRef> environment(variables.begin(), variables.end());
   int status = llvm::sys::ExecuteAndWait(program, {program}, llvm::ArrayRef<StringRef>(environment),
                                          redirects, 0, 0, &message);

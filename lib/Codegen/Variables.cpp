@@ -150,13 +150,14 @@ static json::Array describeFiles(const import::WeightFiles &files) {
   json::Array result;
   for (const import::WeightFile &file : files.list()) {
     llvm::SmallString<128> absolute(file.path);
-    llvm::sys::fs::make_absolute(absolute);
+    std::error_code error = llvm::sys::fs::make_absolute(absolute);
     llvm::sys::path::remove_dots(absolute);
     json::Object object{{"path", file.path},
                         {"bytes", int64_t(file.size)},
                         {"hashed", int64_t(file.end.size())},
                         {"hash", hashBytes(file.end)}};
-    if (json::isUTF8(absolute)) // otherwise the program searches beside itself and at `path`
+    if (!error &&
+        json::isUTF8(absolute)) // otherwise the program searches beside itself and at `path`
       object["absolute"] = absolute.str();
     result.push_back(std::move(object));
   }

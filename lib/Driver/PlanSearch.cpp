@@ -95,7 +95,7 @@ PlanSearch::compile(llvm::ArrayRef<PricedCandidate> candidates) {
     if (!*price)
       error = llvm::joinErrors(std::move(error), price->takeError());
     else if (**price)
-      finalists.push_back({candidate, std::move(***price), std::nullopt});
+      finalists.push_back({candidate, std::move(**price), std::nullopt});
   if (error)
     return std::move(error);
   return finalists;

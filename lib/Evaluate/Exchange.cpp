@@ -105,7 +105,7 @@ LogicalResult Exchange::settle() {
 std::string Exchange::describeMissing(Number number) const {
   const Rendezvous &rendezvous = rendezvousList[number];
   for (int64_t member : rendezvous.members)
-    if (!rendezvous.parts.count(member))
+    if (!rendezvous.parts.contains(member))
       return "pipeline coordinate " + std::to_string(member) + " never joins";
   for (int64_t member : rendezvous.members)
     if (!isOldest(number, member))

@@ -17,7 +17,7 @@ public:
 
   const PerRank &get(llvm::StringRef symbol) const { return values.at(symbol.str()); }
   void set(llvm::StringRef symbol, PerRank value) { values[symbol.str()] = std::move(value); }
-  bool contains(llvm::StringRef symbol) const { return values.count(symbol.str()); }
+  bool contains(llvm::StringRef symbol) const { return values.contains(symbol.str()); }
 
   /// Finds a variable by symbol or by one of its model names. Returns null if there is none.
   ps::VariableOp find(llvm::StringRef name) const;

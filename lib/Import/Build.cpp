@@ -252,7 +252,7 @@ Value TensorBuilder::takePosition(Value value, Value position, int64_t dim) {
   return reduce(ps::ReductionKind::Sum, kept, {dim}, true);
 }
 
-int64_t TensorBuilder::countElements(Value value, ArrayRef<int64_t> dims) {
+int64_t countElements(Value value, ArrayRef<int64_t> dims) {
   int64_t count = 1;
   for (auto [dim, size] : llvm::enumerate(getShape(value)))
     // Counts each dim once, even if `dims` contains it twice.
@@ -272,7 +272,7 @@ SmallVector<int64_t> TensorBuilder::commonShape(Value lhs, Value rhs) {
   return shape;
 }
 
-SmallVector<int64_t> TensorBuilder::wrapDims(ArrayRef<int64_t> dims, int64_t rank) {
+SmallVector<int64_t> wrapDims(ArrayRef<int64_t> dims, int64_t rank) {
   return llvm::map_to_vector(dims, [&](int64_t dim) { return wrapDim(dim, rank); });
 }
 

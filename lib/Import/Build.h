@@ -47,14 +47,8 @@ public:
   /// along `dim`. Returns 0 if the index is out of range. Only the selected element gets a
   /// gradient.
   mlir::Value takePosition(mlir::Value value, mlir::Value position, int64_t dim);
-  /// Returns the product of the sizes of `dims`.
-  static int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Returns the shape that PyTorch broadcasts both values to.
   llvm::SmallVector<int64_t> commonShape(mlir::Value lhs, mlir::Value rhs);
-  /// Converts a negative dim, which counts from the end, to a nonnegative one. Example: -1 becomes
-  /// 3 for a tensor of rank 4.
-  static int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
-  llvm::SmallVector<int64_t> wrapDims(llvm::ArrayRef<int64_t> dims, int64_t rank);
   mlir::RankedTensorType typeLike(mlir::Value value, mlir::Type elementType);
 
   mlir::Type f32() { return b.getF32Type(); }
@@ -75,6 +69,12 @@ inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) { return getType(valu
 inline int64_t getRank(mlir::Value value) { return getType(value).getRank(); }
 inline mlir::Type getElement(mlir::Value value) { return getType(value).getElementType(); }
 inline bool isFloat(mlir::Value value) { return llvm::isa<mlir::FloatType>(getElement(value)); }
+/// Returns the product of the sizes of `dims`.
+int64_t countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+/// Converts a negative dim, which counts from the end, to a nonnegative one. Example: -1 becomes 3
+/// for a tensor of rank 4.
+inline int64_t wrapDim(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
+llvm::SmallVector<int64_t> wrapDims(llvm::ArrayRef<int64_t> dims, int64_t rank);
 
 } // namespace parashard::import
 

@@ -209,7 +209,7 @@ Value buildProduct(TensorBuilder &n, Value x, int64_t dim) {
 
 Value buildMean(TensorBuilder &n, Value x, ArrayRef<int64_t> dims, bool keepsDims) {
   Value sum = n.reduce(ps::ReductionKind::Sum, n.widen(x), dims, keepsDims);
-  return n.convert(n.divide(sum, double(n.countElements(x, dims))), getElement(x));
+  return n.convert(n.divide(sum, double(countElements(x, dims))), getElement(x));
 }
 
 Value buildLogSumExp(TensorBuilder &n, Value x, ArrayRef<int64_t> dims) {
@@ -222,7 +222,7 @@ Value buildLogSumExp(TensorBuilder &n, Value x, ArrayRef<int64_t> dims) {
   llvm::sort(reduced);
   llvm::append_range(order, reduced);
   SmallVector<int64_t> shape(rows);
-  shape.push_back(n.countElements(x, dims));
+  shape.push_back(countElements(x, dims));
   Value logits = n.reshape(n.transpose(x, order), shape);
   constexpr int64_t kIgnored = -100;
   Value labels = n.splat(RankedTensorType::get(rows, n.i64()), kIgnored);

@@ -45,7 +45,7 @@ Value buildRmsNorm(TensorBuilder &n, Value x, int64_t numDims, std::optional<dou
   int64_t rank = getRank(x);
   auto dims = llvm::to_vector(llvm::seq<int64_t>(rank - numDims, rank));
   Value sum = n.reduce(ps::ReductionKind::Sum, n.make<ps::MulOp>(rows, rows), dims, true);
-  Value mean = n.divide(sum, double(n.countElements(x, dims)));
+  Value mean = n.divide(sum, double(countElements(x, dims)));
   double least = epsilon.value_or(wide.isF64() ? DBL_EPSILON : FLT_EPSILON);
   Value rstd = n.make<ps::RsqrtOp>(n.make<ps::AddOp>(mean, n.splat(getType(mean), least)));
   Value y = n.make<ps::MulOp>(rows, n.broadcast(rstd, getShape(x)));

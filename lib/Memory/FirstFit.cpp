@@ -23,7 +23,7 @@ public:
     gaps.erase(gap);
     if (size > bytes)
       gaps[offset + bytes] = size - bytes;
-    alive.push({end, offset, bytes});
+    alive.emplace(end, offset, bytes);
     return offset;
   }
   /// Frees the buffers that ended before `now`.

@@ -14,7 +14,7 @@ PointSearch::PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t las
 }
 
 std::optional<size_t> PointSearch::getNext() const {
-  if (!measured.count(0))
+  if (!measured.contains(0))
     return 0;
   if (!lastFitting || firstTooLarge - *lastFitting <= 1 ||
       bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||

@@ -227,9 +227,9 @@ private:
   /// Returns the communication at the head of the queue that contains `entry` on coordinate `self`.
   /// This communication must complete before `entry` can complete. Returns `entry` if the queue is
   /// empty.
-  const Entry &findFirst(const Entry &entry, int64_t self) {
-    auto &pending = states.at(self).queues[getQueue(entry.ops.at(self))];
-    return pending.empty() ? entry : *pending.front();
+  const Entry *findFirst(const Entry *entry, int64_t self) {
+    auto &pending = states.at(self).queues[getQueue(entry->ops.at(self))];
+    return pending.empty() ? entry : pending.front();
   }
 
   /// Returns a coordinate that must advance before the first communication in the queue of `self`
@@ -237,10 +237,10 @@ private:
   /// ones in its queue. Returns `self` if there is none. `awaited` completes later than the first
   /// communication.
   int64_t findCulprit(const Entry &awaited, int64_t self) {
-    const Entry &entry = findFirst(awaited, self);
-    for (const auto &[coordinate, op] : entry.ops) {
+    const Entry *entry = findFirst(&awaited, self);
+    for (const auto &[coordinate, op] : entry->ops) {
       auto &pending = states.at(coordinate).queues[getQueue(op)];
-      if (coordinate != self && (pending.empty() || pending.front() != &entry))
+      if (coordinate != self && (pending.empty() || pending.front() != entry))
         return coordinate;
     }
     return self;
@@ -252,8 +252,8 @@ private:
   }
 
   std::string describeFirst(const Entry &entry, int64_t coordinate) {
-    const Entry &first = findFirst(entry, coordinate);
-    return &first == &entry ? "" : " after " + describeAwaited(first.ops.at(coordinate));
+    const Entry *first = findFirst(&entry, coordinate);
+    return first == &entry ? "" : " after " + describeAwaited(first->ops.at(coordinate));
   }
 
   LogicalResult reportDeadlock(int64_t from) {

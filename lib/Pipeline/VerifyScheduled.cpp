@@ -257,7 +257,7 @@ LogicalResult verifyCoordinates(StringRef entry, ArrayRef<rank::ProgramOp> progr
   }
   rank::ProgramOp first = programs.front();
   for (int64_t coordinate = 0; coordinate < rank::getPipelineSize(first); ++coordinate)
-    if (!byCoordinate.count(coordinate))
+    if (!byCoordinate.contains(coordinate))
       return first.emitOpError("(scheduled_c17) belongs to entry \"")
              << entry << "\", which has no program for pipeline coordinate " << coordinate;
   return success();

@@ -223,7 +223,7 @@ FailureOr<Float8::DelayedScale> Float8::getDelayedScale(const std::string &name,
 /// Shifts the history by one step, appends this step's amax, and computes the scale from the
 /// history. An amax that is not finite is replaced by 0, and does not affect the scale. Example:
 /// history [2, 4, 1] and amax 3 give [4, 1, 3].
-void Float8::writeHistory(OpBuilder &builder, const DelayedScale &delayed) {
+void Float8::writeHistory(OpBuilder &builder, const DelayedScale &delayed) const {
   VariableOp scale = delayed.scale, history = delayed.history, now = delayed.now;
   Location loc = scale.getLoc();
   Operation *before = builder.getInsertionPoint()->getPrevNode();

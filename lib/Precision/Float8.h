@@ -57,7 +57,7 @@ private:
                                         ps::Float8Format format, const std::string &name,
                                         bool isRecorded);
   mlir::FailureOr<DelayedScale> getDelayedScale(const std::string &name, ps::Float8Format format);
-  void writeHistory(mlir::OpBuilder &builder, const DelayedScale &delayed);
+  void writeHistory(mlir::OpBuilder &builder, const DelayedScale &delayed) const;
 
   mlir::ModuleOp module;
   const PrecisionSpec::Float8 &options;

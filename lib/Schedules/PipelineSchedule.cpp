@@ -258,7 +258,7 @@ bool PipelineSchedule::splitsBackward() const {
 Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSize &size) {
   std::vector<std::string> names;
   for (const Schedule &schedule : getSchedules())
-    names.push_back(schedule.name);
+    names.emplace_back(schedule.name);
   const Schedule *schedule =
       find_if(getSchedules(), [&](const Schedule &s) { return s.name == name; });
   if (schedule == getSchedules().end())

@@ -141,9 +141,9 @@ std::vector<std::pair<double, double>> traceHeld(ArrayRef<Span> row, ArrayRef<in
   for (const Span &span : row) {
     double size = sizes.empty() ? 1 : double(sizes[span.task.chunk]);
     if (span.task.work == Work::Forward)
-      changes.push_back({span.begin, sum += size});
+      changes.emplace_back(span.begin, sum += size);
     else if (span.task.work != Work::BackwardInput)
-      changes.push_back({span.end, sum -= size});
+      changes.emplace_back(span.end, sum -= size);
   }
   return changes;
 }

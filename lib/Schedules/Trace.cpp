@@ -243,7 +243,7 @@ private:
     Placement &placement = result.placement;
     placement.ranks = int64_t(coordinates.size());
     placement.chunks = int64_t(ranks.size()) / std::max<int64_t>(1, placement.ranks);
-    bool turns = placement.chunks > 1 && ranks.count(placement.ranks) &&
+    bool turns = placement.chunks > 1 && ranks.contains(placement.ranks) &&
                  ranks[placement.ranks] == placement.ranks - 1;
     placement.kind = turns ? PlacementKind::V : PlacementKind::Loop;
     for (auto [stage, rank] : ranks)
@@ -290,8 +290,9 @@ private:
                 const TracedInstruction *last) {
     Work work = event.phase == "forward"           ? Work::Forward
                 : event.phase == "backward_weight" ? Work::BackwardWeight
-                : splitStages.count(event.stage)   ? Work::BackwardInput
-                                                   : Work::Backward; // no separate weight gradients
+                : splitStages.contains(event.stage)
+                    ? Work::BackwardInput
+                    : Work::Backward; // no separate weight gradients
     bool continues = last && last->stage == event.stage && last->microBatch == event.microBatch &&
                      (last->phase == "forward") == (work == Work::Forward);
     if (!continues) {
@@ -352,7 +353,7 @@ bool isSameOrder(ArrayRef<std::vector<Task>> a, ArrayRef<std::vector<Task>> b) {
     std::vector<std::tuple<bool, int64_t, int64_t>> order;
     for (const Task &task : row)
       if (task.work != Work::BackwardWeight)
-        order.push_back({task.work == Work::Forward, task.chunk, task.microBatch});
+        order.emplace_back(task.work == Work::Forward, task.chunk, task.microBatch);
     return order;
   };
   return llvm::equal(

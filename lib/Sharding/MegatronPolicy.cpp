@@ -101,7 +101,7 @@ private:
       if (weight >= 0 && weight != int(i))
         splitSources(edge.operands[weight],
                      projectToTensor(*edge.rule, edge.rule->operands[weight], factors, mesh), plan);
-      else if (structure.isPassed(edge))
+      else if (GraphStructure::isPassed(edge))
         for (auto [result, dims] : llvm::zip(edge.results, edge.rule->results))
           splitConsumers(result, projectToTensor(*edge.rule, dims, factors, mesh), plan);
     }
@@ -135,7 +135,7 @@ private:
     if (rows.failed || rows.variables.empty())
       return false;
     for (auto &[variable, splits] : rows.variables)
-      if (columns.variables.count(variable))
+      if (columns.variables.contains(variable))
         return false;
     std::string padding = describePadding("elements", edge.rule->factors[factor].size);
     commit(columns, "column parallel, first of a pair, the second" + at(edge.op) + padding);
@@ -150,7 +150,7 @@ private:
       for (unsigned number : graph.nodes[node].edges) {
         const ShardingEdge &edge = graph.edges[number];
         if (structure.isForward(number) && structure.dependsOnInput(node) &&
-            llvm::is_contained(edge.operands, int(node)) && !structure.isPassed(edge) &&
+            llvm::is_contained(edge.operands, int(node)) && !GraphStructure::isPassed(edge) &&
             !structure.isContraction(number))
           return false;
       }

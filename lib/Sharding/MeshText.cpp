@@ -62,7 +62,8 @@ static Error checkAxes(ArrayRef<MeshAxis> axes) {
     for (const MeshAxis &other : axes.take_front(i))
       if (other.name == axis.name)
         return fail("mesh axis \"" + axis.name + "\" is given twice");
-    if (axis.size > kMaxDevices || (devices *= std::max<int64_t>(1, axis.size)) > kMaxDevices)
+    devices *= std::clamp<int64_t>(axis.size, 1, kMaxDevices + 1);
+    if (devices > kMaxDevices)
       return fail(formatv("the mesh has more than {0} devices", kMaxDevices).str());
     if (axis.kind == ps::AxisKind::Pipeline) {
       if (pipeline)

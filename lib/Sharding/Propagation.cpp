@@ -132,7 +132,7 @@ private:
     return merged;
   }
 
-  void addOffer(SmallVectorImpl<Offer> &offers, const Split &split, int64_t bytes) {
+  void addOffer(SmallVectorImpl<Offer> &offers, const Split &split, int64_t bytes) const {
     for (Offer &offer : offers) {
       if (extends(split, offer.split, graph.mesh))
         offer.split = split;

@@ -82,7 +82,7 @@ private:
     return it->second;
   }
 
-  void readLater(Value value, ShardingNode &node) {
+  void readLater(Value value, ShardingNode &node) const {
     auto result = dyn_cast<OpResult>(value);
     auto all = result ? result.getOwner()->getAttrOfType<ArrayAttr>(kLaterShardingsMark) : nullptr;
     if (!all || result.getResultNumber() >= all.size())

@@ -85,7 +85,7 @@ llvm::Error writeAtomically(llvm::StringRef path,
     if (std::error_code code = fs::rename(temporary, target))
       error = fail(path, code);
   if (error)
-    fs::remove(temporary);
+    (void)fs::remove(temporary);
   llvm::sys::DontRemoveFileOnSignal(temporary);
   return error;
 }
@@ -190,11 +190,11 @@ std::string PrivateFolder::name(llvm::StringRef file) {
 
 PrivateFolder::~PrivateFolder() {
   for (const std::string &file : files) {
-    fs::remove(file);
+    (void)fs::remove(file);
     llvm::sys::DontRemoveFileOnSignal(file);
   }
   if (!path.empty())
-    fs::remove(path);
+    (void)fs::remove(path);
   if (slot >= 0)
     std::free(signalFolders[slot].exchange(nullptr));
 }

@@ -99,7 +99,7 @@ private:
   void buildEvaluate();
   void buildUpdate();
 
-  llvm::SmallVector<LossPart> getLossParts(OpBuilder &builder, Value value);
+  llvm::SmallVector<LossPart> getLossParts(OpBuilder &builder, Value value) const;
   void markIgnoredRows(llvm::StringRef entry, llvm::ArrayRef<LossPart> parts);
   InFlightDiagnostic listOutputs(InFlightDiagnostic error);
   FailureOr<unsigned> findOutput(llvm::StringRef flag, llvm::StringRef numberOrName);
@@ -280,11 +280,12 @@ LogicalResult TrainingBuilder::chooseLoss() {
     auto found = findOutput("loss-output", options.loss);
     if (failed(found))
       return failure();
-    if (!outputs[*found].isScalarFloat())
+    unsigned index = *found;
+    if (!outputs[index].isScalarFloat())
       return refuseFlag(forward, "loss-output " + options.loss)
-             << ": the output has type " << outputs[*found].type
+             << ": the output has type " << outputs[index].type
              << ", expected a floating-point scalar";
-    loss = *found;
+    loss = index;
     return success();
   }
   llvm::SmallVector<unsigned> scalars;
@@ -373,7 +374,7 @@ LogicalResult TrainingBuilder::chooseAverage() {
   return stepLoss->addVariables(variables);
 }
 
-llvm::SmallVector<LossPart> TrainingBuilder::getLossParts(OpBuilder &builder, Value value) {
+llvm::SmallVector<LossPart> TrainingBuilder::getLossParts(OpBuilder &builder, Value value) const {
   if (splitsLoss)
     return splitLoss(builder, value);
   return {{LossPart::Kind::Average, value, Value(), {}}};

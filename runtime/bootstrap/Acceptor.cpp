@@ -38,7 +38,7 @@ void Acceptor::acceptAll(const Socket &listener) {
   }
 }
 
-bool Acceptor::read(Newcomer &newcomer) {
+bool Acceptor::read(Newcomer &newcomer) const {
   std::string &message = newcomer.arrival.message;
   char buffer[512];
   size_t room = std::min(sizeof(buffer), bytes - message.size());

@@ -38,7 +38,7 @@ private:
   };
   void acceptAll(const Socket &listener);
   /// Reads the available bytes; returns whether the message is complete.
-  bool read(Newcomer &newcomer);
+  bool read(Newcomer &newcomer) const;
 
   size_t bytes;
   bool greets;

@@ -191,7 +191,7 @@ std::string peerAddress(const Socket &socket) {
 }
 
 bool isLoopback(const std::string &address) {
-  return address.rfind("127.", 0) == 0 || address == "::1" || address == "localhost";
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
 }
 
 bool isOwnHost(const Socket &socket) {
@@ -210,7 +210,7 @@ std::vector<std::string> ownAddresses() {
         result.push_back(textOf(it->ifa_addr));
     freeifaddrs(list);
   }
-  result.push_back("127.0.0.1");
+  result.emplace_back("127.0.0.1");
   return result;
 }
 
@@ -236,12 +236,10 @@ bool receiveAll(const Socket &socket, void *data, size_t bytes, Deadline deadlin
     ssize_t n = recv(socket.get(), at, bytes, MSG_DONTWAIT);
     if (n > 0) {
       at += n, bytes -= n;
-    } else if (n == 0) {
-      return false;
-    } else if (errno == EAGAIN) {
+    } else if (n < 0 && errno == EAGAIN) {
       if (!awaitReady(socket, POLLIN, deadline))
         return false;
-    } else if (errno != EINTR) {
+    } else if (n == 0 || errno != EINTR) {
       return false;
     }
   }

@@ -15,7 +15,8 @@ static constexpr int64_t kMostRanks = 1 << 24;
 void checkMesh(const Mesh &mesh) {
   int64_t ranks = 1;
   for (const Mesh::Axis &axis : mesh.axes) {
-    if (axis.size < 1 || axis.size > kMostRanks || (ranks *= axis.size) > kMostRanks)
+    ranks *= std::clamp<int64_t>(axis.size, 1, kMostRanks + 1);
+    if (axis.size < 1 || ranks > kMostRanks)
       PSRT_FAIL(BadInput,
                 "mesh axis \"%s\" has size %lld; expected at least 1, and at most 2^24 devices in "
                 "the mesh",

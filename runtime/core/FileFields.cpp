@@ -14,12 +14,12 @@ static std::string quote(const std::string &text) {
 
 std::string describeJsonError(const std::exception &error) {
   std::string text = error.what();
-  size_t end = text.rfind("[json.exception.", 0) == 0 ? text.find("] ") : std::string::npos;
+  size_t end = text.starts_with("[json.exception.") ? text.find("] ") : std::string::npos;
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
 Json parseJsonFile(std::string_view text, const std::string &path, const char *kind) {
-  if (text.substr(0, 3) == "\xEF\xBB\xBF")
+  if (text.starts_with("\xEF\xBB\xBF"))
     PSRT_FAIL(BadInput,
               "\"%s\" is not a valid %s: it begins with a byte order mark; save it as plain UTF-8",
               path.c_str(), kind);

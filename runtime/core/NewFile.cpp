@@ -93,7 +93,7 @@ void ReservedSpace::release() {
 
 bool isLeftover(const std::string &name, const std::string &target) {
   std::string begin = beginTemporaryName(target);
-  return name.size() == begin.size() + kDigits + kEnding.size() && name.rfind(begin, 0) == 0 &&
+  return name.size() == begin.size() + kDigits + kEnding.size() && name.starts_with(begin) &&
          name.find_first_not_of("0123456789abcdef", begin.size()) == begin.size() + kDigits &&
          name.compare(begin.size() + kDigits, kEnding.size(), kEnding) == 0;
 }

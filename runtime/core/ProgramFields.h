@@ -5,6 +5,7 @@
 #include "runtime/core/Program.h"
 #include "runtime/core/ProgramJson.h"
 #include <array>
+#include <utility>
 
 namespace psrt {
 
@@ -24,7 +25,7 @@ template <typename T> T convert(const Json &value) {
 /// Returns a field, or `otherwise` if it is absent.
 template <typename T> T getOr(const Json &object, const char *key, T otherwise) {
   const Json &value = get(object, key);
-  return value.is_null() ? otherwise : convert<T>(value);
+  return value.is_null() ? std::move(otherwise) : convert<T>(value);
 }
 
 /// Returns an integer field, which must be present.

@@ -235,8 +235,11 @@ std::string decodeBase64(const std::string &text) {
     if (value < 0)
       continue;
     bits = bits << 6 | uint32_t(value);
-    if ((count += 6) >= 8)
-      result.push_back(char(bits >> (count -= 8)));
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      result.push_back(char(bits >> count));
+    }
   }
   return result;
 }

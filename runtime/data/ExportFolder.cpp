@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 bool isExportName(const std::string &name) {
   return name == kWeightIndex || name == kWholeWeights ||
-         (name.rfind("model-", 0) == 0 && name.find("-of-") != std::string::npos &&
+         (name.starts_with("model-") && name.find("-of-") != std::string::npos &&
           fs::path(name).extension() == ".safetensors");
 }
 

@@ -44,7 +44,7 @@ static void checkCover(const std::string &path,
   std::vector<std::pair<const char *, const std::string *>> order;
   for (const auto &[name, tensor] : table)
     if (tensor.bytes)
-      order.push_back({tensor.data, &name});
+      order.emplace_back(tensor.data, &name);
   std::sort(order.begin(), order.end());
   int64_t end = 0;
   for (const auto &[data, name] : order) {

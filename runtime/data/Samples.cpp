@@ -105,7 +105,7 @@ private:
 /// Reads samples from named tensors, along the batch dim of each input.
 class TensorSource : public SampleSource {
 public:
-  TensorSource(std::vector<const Input *> inputs, std::vector<HostTensor> tensors,
+  TensorSource(const std::vector<const Input *> &inputs, std::vector<HostTensor> tensors,
                std::string origin, std::shared_ptr<void> file = nullptr)
       : file(std::move(file)), origin(std::move(origin)), tensors(std::move(tensors)) {
     std::set<std::string> names;
@@ -114,7 +114,7 @@ public:
       names.insert(input->name);
     }
     for (const HostTensor &tensor : this->tensors)
-      if (!names.count(tensor.name))
+      if (!names.contains(tensor.name))
         unreadNames.push_back(tensor.name);
     if (count < 0)
       count = 1;
@@ -508,7 +508,7 @@ std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns
     glob_t found;
     if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
       for (size_t i = 0; i < found.gl_pathc; ++i)
-        result.push_back(found.gl_pathv[i]);
+        result.emplace_back(found.gl_pathv[i]);
     else
       result.push_back(pattern); // opening the file reports the error
     globfree(&found);

@@ -103,7 +103,7 @@ void WeightFiles::addIndexed(const std::string &index, const Json &json) {
   for (const std::string &tensor : map.keys()) {
     std::string file = map.text(tensor);
     auto isThere = [&](const SafetensorsFile &other) {
-      return fs::path(other.path()).filename() == file && other.tensors().count(tensor);
+      return fs::path(other.path()).filename() == file && other.tensors().contains(tensor);
     };
     if (!std::any_of(files.begin(), files.end(), isThere))
       PSRT_FAIL(
@@ -192,7 +192,7 @@ static void removeOthers(const std::string &path, const std::set<std::string> &w
   std::vector<fs::path> stale;
   for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
     std::string name = entry.path().filename().string();
-    if (isExportName(name) && !written.count(name))
+    if (isExportName(name) && !written.contains(name))
       stale.push_back(entry.path());
   }
   for (const fs::path &file : stale)

@@ -137,7 +137,7 @@ int report(const FirstStep &mesh, const FirstStep &one) {
     }
     if (norm(expected) >= smallest * std::sqrt(double(expected.size())))
       gradient.see(relative(it->second, expected), name);
-    if (one.after.count(name) && mesh.after.count(name)) {
+    if (one.after.contains(name) && mesh.after.contains(name)) {
       Updates updates(mesh, one, name, smallest);
       update.see(relative(updates.mesh, updates.one), name);
       noisy += updates.noisy;

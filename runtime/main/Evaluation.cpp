@@ -59,7 +59,7 @@ static const std::string kLossSum = "loss.sum", kLossCount = "loss.count", kLoss
 /// Returns the rest of an output's name after `prefix`: "" for the prefix itself, ".1" for
 /// "PREFIX.1". Returns nullopt for any other name.
 static std::optional<std::string> suffixOf(const std::string &output, const std::string &prefix) {
-  if (output.rfind(prefix, 0) != 0)
+  if (!output.starts_with(prefix))
     return std::nullopt;
   std::string suffix = output.substr(prefix.size());
   return suffix.empty() || suffix[0] == '.' ? std::optional(suffix) : std::nullopt;
@@ -129,8 +129,9 @@ Evaluator::Sums Evaluator::addUpRest(int64_t first, int64_t count, std::optional
     for (size_t i = 0; i < sums.size(); ++i)
       sums[i] -= remainder[i];
   }
+  int64_t rounds = order.rows / count;
   for (double &sum : sums)
-    sum /= double(order.rows / count);
+    sum /= double(rounds);
   return sums;
 }
 

@@ -47,37 +47,37 @@ CLI::Validator FlagTable::makeValidator(NumberRange range) {
   return CLI::Validator(check, "", "");
 }
 
-FlagTable::Entry &FlagTable::finish(FlagInfo info, CLI::Option *option) {
+FlagTable::Entry &FlagTable::finish(const FlagInfo &info, CLI::Option *option) {
   option->group(group);
   if (*info.value)
     option->type_name(info.value);
-  return entries.emplace_back(Entry{std::move(info), option, group, {}});
+  return entries.emplace_back(Entry{info, option, group, {}});
 }
 
-void FlagTable::add(FlagInfo info, bool &target) {
+void FlagTable::add(const FlagInfo &info, bool &target) {
   finish(info, app.add_flag(dashed(info), target, info.help));
 }
 
-void FlagTable::add(FlagInfo info, std::string &target) {
+void FlagTable::add(const FlagInfo &info, std::string &target) {
   finish(info, app.add_option(dashed(info), target, info.help));
 }
 
-void FlagTable::add(FlagInfo info, std::vector<std::string> &target) {
+void FlagTable::add(const FlagInfo &info, std::vector<std::string> &target) {
   auto assign = [&target, takesCommas = info.takesCommas](const std::vector<std::string> &texts) {
     target = takesCommas ? splitCommas(texts) : texts;
   };
   finish(info, app.add_option_function<std::vector<std::string>>(dashed(info), assign, info.help));
 }
 
-void FlagTable::add(FlagInfo info, std::function<void(const std::string &)> parse) {
+void FlagTable::add(const FlagInfo &info, std::function<void(const std::string &)> parse) {
   auto assign = [parse = std::move(parse)](const std::vector<std::string> &texts) {
     std::for_each(texts.begin(), texts.end(), parse);
   };
   finish(info, app.add_option_function<std::vector<std::string>>(dashed(info), assign, info.help));
 }
 
-void FlagTable::addNames(FlagInfo info, std::vector<std::string> names,
-                         std::function<void(const std::string &)> assign) {
+void FlagTable::addNames(const FlagInfo &info, std::vector<std::string> names,
+                         const std::function<void(const std::string &)> &assign) {
   CLI::Option *option = app.add_option_function<std::string>(dashed(info), assign, info.help);
   auto check = [names](const std::string &text) -> std::string {
     if (std::find(names.begin(), names.end(), text) != names.end())
@@ -88,7 +88,7 @@ void FlagTable::addNames(FlagInfo info, std::vector<std::string> names,
   for (const std::string &name : names)
     known += (known.empty() ? "" : ",") + name;
   option->check(CLI::Validator(check, "{" + known + "}", ""));
-  finish(std::move(info), option).choices = std::move(names);
+  finish(info, option).choices = std::move(names);
 }
 
 /// Fails for an unknown flag, and names the flag that was meant. CLI11 would also report the value

@@ -64,30 +64,29 @@ public:
   /// Begins a group of flags in `--help`. Flags that are added afterwards belong to this group.
   void addGroup(const char *name) { group = name; }
 
-  void add(FlagInfo info, bool &target);
-  void add(FlagInfo info, std::string &target);
-  void add(FlagInfo info, std::vector<std::string> &target);
+  void add(const FlagInfo &info, bool &target);
+  void add(const FlagInfo &info, std::string &target);
+  void add(const FlagInfo &info, std::vector<std::string> &target);
   /// Calls `parse` for each value of a flag that may be given several times.
-  void add(FlagInfo info, std::function<void(const std::string &)> parse);
+  void add(const FlagInfo &info, std::function<void(const std::string &)> parse);
   /// Adds a number. Leading zeros do not make a value octal.
-  template <typename Number> void add(FlagInfo info, Number &target, NumberRange range) {
+  template <typename Number> void add(const FlagInfo &info, Number &target, NumberRange range) {
     CLI::Option *option = app.add_option(dashed(info), target, info.help);
     option->transform(makeValidator(range));
-    finish(std::move(info), option);
+    finish(info, option);
   }
   /// Adds a flag whose value is the name of an enum value. Only the values in `choices` are valid
   /// (empty: all values).
   template <typename Enum, typename Target>
-  void addChoice(FlagInfo info, Target &target, const std::vector<Enum> &choices = {}) {
+  void addChoice(const FlagInfo &info, Target &target, const std::vector<Enum> &choices = {}) {
     std::vector<std::string> names;
     names.reserve(choices.size());
     for (Enum choice : choices)
       names.push_back(nameOf(choice));
-    addNames(std::move(info), choices.empty() ? listNames<Enum>() : names,
-             [&target](const std::string &name) {
-               Enum chosen = *findName<Enum>(name);
-               target = chosen;
-             });
+    addNames(info, choices.empty() ? listNames<Enum>() : names, [&target](const std::string &name) {
+      Enum chosen = *findName<Enum>(name);
+      target = chosen;
+    });
   }
 
   /// Parses arguments and writes the targets. Throws CLI::Success after `--help`.
@@ -116,10 +115,10 @@ private:
     return (name.size() == 1 ? "-" : "--") + name;
   }
   static CLI::Validator makeValidator(NumberRange range);
-  void addNames(FlagInfo info, std::vector<std::string> names,
-                std::function<void(const std::string &)> assign);
+  void addNames(const FlagInfo &info, std::vector<std::string> names,
+                const std::function<void(const std::string &)> &assign);
   /// Appends the entry of an option.
-  Entry &finish(FlagInfo info, CLI::Option *option);
+  Entry &finish(const FlagInfo &info, CLI::Option *option);
 
   CLI::App app;
   const char *program;

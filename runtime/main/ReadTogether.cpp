@@ -25,7 +25,8 @@ void readTogether(Session &session, const std::function<void()> &read) {
       throw;
     error = failure.status;
   }
-  if ((error = findErrorOfAny(session, error)))
+  error = findErrorOfAny(session, error);
+  if (error)
     throw Error(*error);
 }
 

@@ -31,10 +31,10 @@ void Schedule::parseArguments(const std::string &text) {
   for (std::string item; std::getline(list, item, ',');) {
     size_t equals = item.find('='), start = item.find_first_not_of(' ');
     std::string key = equals == std::string::npos ? item : item.substr(start, equals - start);
-    if (!getKeys(form).count(key))
+    if (!getKeys(form).contains(key))
       PSRT_FAIL(BadArgument, "--lr-schedule %s has no argument \"%s\"; expected %s", name,
                 item.c_str(), joinNames({getKeys(form).begin(), getKeys(form).end()}).c_str());
-    if (arguments.count(key))
+    if (arguments.contains(key))
       PSRT_FAIL(BadArgument, "--lr-schedule %s has \"%s\" twice; give it once", name, key.c_str());
     const char *number = equals == std::string::npos ? "" : item.c_str() + equals + 1;
     char *end = nullptr;
@@ -54,7 +54,7 @@ Schedule::Schedule(const std::string &text, int64_t total) : form(parseForm(text
   }
   if (form == ScheduleForm::Step && get("every", 0) < 1)
     PSRT_FAIL(BadArgument, "--lr-schedule step needs every=E with E of at least 1");
-  if (arguments.count("steps") && get("steps", 0) <= get("warmup", 0))
+  if (arguments.contains("steps") && get("steps", 0) <= get("warmup", 0))
     PSRT_FAIL(BadArgument,
               "--lr-schedule %s: steps=%g includes the warm-up and must be above warmup=%g",
               nameOf(form), get("steps", 0), get("warmup", 0));

@@ -50,7 +50,8 @@ void startSignalThread() {
       while (true)
         pause();
     }).detach();
-  } catch (const std::system_error &) { // without the thread, a signal is handled after the step
+  } catch (const std::system_error
+               &) { // ignored: without the thread, a signal is handled after the step
   }
 }
 

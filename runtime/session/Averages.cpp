@@ -16,7 +16,7 @@ bool keepsAverages(const Program &program) {
 
 /// Returns whether the variable counts the steps of a parameter group: "optimizer.0.count".
 static bool isStepCount(const Variable &variable) {
-  return variable.kind == VariableKind::Optimizer && variable.symbol.rfind("optimizer.", 0) == 0;
+  return variable.kind == VariableKind::Optimizer && variable.symbol.starts_with("optimizer.");
 }
 
 bool hasAverages(Session &session) {

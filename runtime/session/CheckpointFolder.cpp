@@ -3,7 +3,7 @@
 #include "runtime/core/NewFile.h"
 #include "runtime/session/Checkpoint.h"
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
 #include <exception>
 #include <tuple>
@@ -13,12 +13,14 @@ namespace psrt {
 namespace fs = std::filesystem;
 
 std::optional<std::pair<int64_t, int64_t>> parseCheckpointName(const std::string &name) {
-  long long step = 0, again = 1;
-  int used = 0;
-  if (name.rfind(kCheckpointPrefix, 0) != 0)
+  if (!name.starts_with(kCheckpointPrefix))
     return std::nullopt;
-  const char *text = name.c_str() + std::strlen(kCheckpointPrefix);
-  if (std::sscanf(text, "%lld%n-%lld%n", &step, &used, &again, &used) < 1 || text[used] || step < 0)
+  const char *end = name.data() + name.size();
+  int64_t step = 0, again = 1;
+  auto read = std::from_chars(name.data() + std::strlen(kCheckpointPrefix), end, step);
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
+    read = std::from_chars(read.ptr + 1, end, again);
+  if (read.ec != std::errc() || read.ptr != end || step < 0)
     return std::nullopt;
   return std::pair<int64_t, int64_t>(step, again);
 }
@@ -34,7 +36,7 @@ std::vector<fs::path> listCheckpoints(const fs::path &folder) {
       continue;
     fs::file_time_type time = fs::last_write_time(it->path() / kCheckpointIndex, none);
     if (!none)
-      found.push_back({time, *number, it->path()});
+      found.emplace_back(time, *number, it->path());
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> result;

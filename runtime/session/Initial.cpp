@@ -279,7 +279,7 @@ static void requireGiven(const Program &program, const Variable &variable) {
 void initializeVariables(const Program &program, const ProgramSource &source,
                          const SessionOptions &options, EntryChecks &checks, Rank &rank) {
   Files files(source, program.files, checks);
-  auto isGiven = [&](const std::string &name) { return options.given.count(name) > 0; };
+  auto isGiven = [&](const std::string &name) { return options.given.contains(name); };
   for (const Variable &variable : program.variables) {
     const Variable &source = variable.kind == VariableKind::Copy
                                  ? program.variables[program.variable(variable.of)]

@@ -15,7 +15,7 @@ int64_t NamedTensor::bytes() const {
 bool isStateOf(const Variable &variable, const Variable &parameter) {
   return variable.kind == VariableKind::Optimizer &&
          variable.placement.shape == parameter.placement.shape &&
-         variable.symbol.rfind(parameter.symbol + ".", 0) == 0;
+         variable.symbol.starts_with(parameter.symbol + ".");
 }
 
 std::string describeTensor(Dtype dtype, const std::vector<int64_t> &shape) {
@@ -53,7 +53,7 @@ NamedTensors::NamedTensors(const Program &program) {
           program.variables[of]);
     else if (variable.names.empty())
       add(program, int(i), {derive("", variable.symbol, "state.")}, Variable());
-    else if (!byName.count(variable.symbol)) {
+    else if (!byName.contains(variable.symbol)) {
       // A part of a tensor is readable by its symbol. Files contain only the whole tensor, not its
       // parts.
       add(program, int(i), {variable.symbol}, Variable());
@@ -65,7 +65,7 @@ NamedTensors::NamedTensors(const Program &program) {
 
 std::string NamedTensors::derive(std::string prefix, const std::string &name,
                                  const char *more) const {
-  while (modelNames.count(prefix + name))
+  while (modelNames.contains(prefix + name))
     prefix += more;
   return prefix + name;
 }
@@ -101,7 +101,7 @@ void NamedTensors::add(const Program &program, int index, std::vector<std::strin
 const NamedTensor *NamedTensors::find(const std::string &name) const {
   auto it = byName.find(name);
   for (const std::string prefix : {"grad.", "ema."})
-    if (it == byName.end() && name.rfind(prefix, 0) == 0)
+    if (it == byName.end() && name.starts_with(prefix))
       if (auto of = byName.find(name.substr(prefix.size())); of != byName.end())
         it = byName.find(derive(prefix, tensors[of->second].name));
   return it == byName.end() ? nullptr : &tensors[it->second];

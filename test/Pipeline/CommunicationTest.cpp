@@ -207,7 +207,7 @@ struct Counts {
 
 int64_t getNumber(const char *variable, int64_t defaultValue) {
   const char *text = std::getenv(variable);
-  return text ? std::atoll(text) : defaultValue;
+  return text ? std::strtoll(text, nullptr, 10) : defaultValue;
 }
 
 /// Returns the days since 1970, the default seed.

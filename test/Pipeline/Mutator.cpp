@@ -320,7 +320,7 @@ bool Mutator::changeCrossingValue() {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (auto value = function.getArgAttrOfType<IntegerAttr>(i, kValueMark)) {
         numbers.push_back(value.getInt());
-        changes.push_back([=, this]() mutable {
+        changes.emplace_back([=, this]() mutable {
           int64_t number = pick(5) ? numbers[pick(numbers.size())] : 99;
           function.setArgAttr(i, kValueMark, b.getI64IntegerAttr(number));
           description = "argument " + std::to_string(i) + " of @" + function.getName().str() +
@@ -329,7 +329,7 @@ bool Mutator::changeCrossingValue() {
       }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (auto value = function.getResultAttrOfType<IntegerAttr>(i, kValueMark))
-        changes.push_back([=, this]() mutable {
+        changes.emplace_back([=, this]() mutable {
           int64_t number = value.getInt() + 1 - 2 * pick(2);
           function.setResultAttr(i, kValueMark, b.getI64IntegerAttr(number));
           description = "result " + std::to_string(i) + " of @" + function.getName().str() +

@@ -47,7 +47,7 @@ std::optional<Results> runByValues(const PipelineSchedule &table) {
     if (task.work == Work::Backward || task.work == Work::BackwardWeight)
       makes.push_back(name("dw", stage, m));
     for (const std::string &value : needs)
-      if (!made.count(value))
+      if (!made.contains(value))
         return false;
     for (const std::string &value : makes) {
       if (!made.insert(value).second)

@@ -126,7 +126,7 @@ bool badFlag(const llvm::Twine &flag, const llvm::Twine &message) {
 
 /// Fails for flags that exclude each other.
 bool checkCombinations(const Flags &f, const CompileOptions &c) {
-  for (auto [flag, value] :
+  for (const auto &[flag, value] :
        {std::pair("precision", c.precision), {"gradient-reduction", c.gradientReduction}})
     if (f.check && value != "fp32")
       return badFlag("check", " compares the program with a one-rank program at f32 accuracy; for "

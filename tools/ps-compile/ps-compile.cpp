@@ -123,8 +123,11 @@ void hideFolders(ModuleOp module, StringRef model) {
 
 LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &line) {
   OwningOpRef<ModuleOp> oneRank;
-  if (line.output.check && !(oneRank = placeOnOneRank(module, line)))
-    return failure();
+  if (line.output.check) {
+    oneRank = placeOnOneRank(module, line);
+    if (!oneRank)
+      return failure();
+  }
   Progress progress;
   WalkOptions walk = line.walk;
   walk.onPass = [&](StringRef pass) { progress.enter(pass); };
@@ -225,7 +228,7 @@ int main(int argc, char **argv) {
     if (llvm::Error error = writePlanFile(line->output.writtenPlanFile, line->output.planFlags))
       return printUsageError(std::move(error));
   if (!line->walk.failurePath.empty())
-    llvm::sys::fs::remove(line->walk.failurePath); // left by an earlier failed compile
+    (void)llvm::sys::fs::remove(line->walk.failurePath); // left by an earlier failed compile
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   printWritten(*line);
   if (!line->output.output.empty())

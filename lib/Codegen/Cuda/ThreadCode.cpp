@@ -159,7 +159,7 @@ Value ThreadCode::shuffleXor(OpBuilder &b, Location loc, Value value, unsigned m
 }
 
 Value ThreadCode::shared(OpBuilder &b, Location loc, ModuleOp module, StringRef name, Type element,
-                         int64_t count) {
+                         int64_t count) const {
   OpBuilder top = OpBuilder::atBlockBegin(module.getBody());
   auto type = LLVM::LLVMArrayType::get(element, count);
   constexpr unsigned kSharedSpace = 3;

@@ -35,7 +35,7 @@ public:
   mlir::Value shuffleXor(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, unsigned mask);
   /// Returns a pointer to `count` elements of memory that the threads of a block share.
   mlir::Value shared(mlir::OpBuilder &b, mlir::Location loc, mlir::ModuleOp module,
-                     llvm::StringRef name, mlir::Type element, int64_t count);
+                     llvm::StringRef name, mlir::Type element, int64_t count) const;
 
 private:
   mlir::Value callHook(mlir::OpBuilder &b, mlir::Location loc, unsigned number,

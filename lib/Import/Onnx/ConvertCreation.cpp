@@ -37,7 +37,7 @@ LogicalResult convertConstant(OnnxNode &n) {
     Value tensor = buildOnnxTensor(n, value->t());
     return tensor ? n.set(tensor) : failure();
   }
-  auto makeList = [&](auto list, Type element) {
+  auto makeList = [&](const auto &list, Type element) {
     auto type = RankedTensorType::get({int64_t(list.size())}, element);
     return n.make<ps::ConstantOp>(DenseElementsAttr::get(type, ArrayRef(list)));
   };

@@ -152,7 +152,7 @@ LogicalResult convertCastLike(OnnxNode &n) {
 }
 
 LogicalResult convertIdentity(OnnxNode &n) {
-  if (n.has(0) && n.scope.sequences.count(n.node.input(0)))
+  if (n.has(0) && n.scope.sequences.contains(n.node.input(0)))
     return n.setSequence(*n.sequence(0));
   Value x = n.input(0);
   return n.failed() ? failure() : n.set(x);

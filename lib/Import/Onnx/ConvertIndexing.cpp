@@ -40,7 +40,7 @@ LogicalResult convertGather(OnnxNode &n) {
         "with at least 2 dims");
   SmallVector<int64_t> positions, shape(getShape(x));
   for (int64_t i = 0; i < known->size(); ++i) {
-    positions.push_back(n.wrapDim(known->getInt(i), shape[axis]));
+    positions.push_back(wrapDim(known->getInt(i), shape[axis]));
     if (positions.back() < 0 || positions.back() >= shape[axis])
       return n.fail("gathers index " + Twine(known->getInt(i)) +
                     ", which is out of range for a dim of size " + Twine(shape[axis]));
@@ -136,7 +136,7 @@ LogicalResult convertCumSum(OnnxNode &n) {
   SmallVector<int64_t> axis = n.integersInput(1);
   if (n.failed() || axis.size() != 1)
     return n.fail("needs an axis with exactly one element");
-  int64_t dim = n.wrapDim(axis[0], getRank(x));
+  int64_t dim = wrapDim(axis[0], getRank(x));
   if (dim < 0 || dim >= getRank(x))
     return n.fail("has the axis " + Twine(axis[0]) + ", which is out of range");
   Value sums =

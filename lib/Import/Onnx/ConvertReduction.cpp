@@ -10,7 +10,7 @@ namespace {
 /// Returns the dims that a node reduces. If the node specifies no dims, returns all dims, or no
 /// dims if `noop_with_empty_axes` is set.
 SmallVector<int64_t> getDims(OnnxNode &n, Value x) {
-  SmallVector<int64_t> dims = n.wrapDims(n.integersOf("axes", 1), getRank(x));
+  SmallVector<int64_t> dims = wrapDims(n.integersOf("axes", 1), getRank(x));
   bool emptyIsNone = n.integer("noop_with_empty_axes", 0);
   if (dims.empty() && !emptyIsNone)
     dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));

@@ -46,7 +46,7 @@ int64_t roundPosition(double position, StringRef mode, int64_t in) {
 class ResizeReader {
 public:
   ResizeReader(OnnxNode &n, Value x) : n(n), x(x) {
-    dims = n.wrapDims(n.integers("axes"), getRank(x));
+    dims = wrapDims(n.integers("axes"), getRank(x));
     if (dims.empty())
       dims = llvm::to_vector(llvm::seq<int64_t>(0, getRank(x)));
     for (auto [i, dim] : llvm::enumerate(dims))

@@ -41,7 +41,7 @@ LogicalResult convertFlatten(OnnxNode &n) {
   Value x = n.input(0);
   if (n.failed())
     return failure();
-  int64_t axis = n.wrapDim(n.integer("axis", 1), getRank(x));
+  int64_t axis = wrapDim(n.integer("axis", 1), getRank(x));
   if (axis < 0 || axis > getRank(x))
     return n.fail("has an axis out of range");
   return n.set(n.reshape(x, {llvm::product_of(getShape(x).take_front(axis)),
@@ -53,7 +53,7 @@ LogicalResult convertSqueeze(OnnxNode &n) {
   SmallVector<int64_t> axes = n.integersOf("axes", 1);
   if (n.failed())
     return failure();
-  axes = n.wrapDims(axes, getRank(x));
+  axes = wrapDims(axes, getRank(x));
   SmallVector<int64_t> shape;
   for (auto [dim, size] : llvm::enumerate(getShape(x)))
     if (axes.empty() ? size != 1 : !llvm::is_contained(axes, int64_t(dim)))
@@ -68,7 +68,7 @@ LogicalResult convertUnsqueeze(OnnxNode &n) {
   SmallVector<int64_t> axes = n.integersOf("axes", 1);
   if (n.failed())
     return failure();
-  axes = n.wrapDims(axes, getRank(x) + axes.size());
+  axes = wrapDims(axes, getRank(x) + axes.size());
   llvm::sort(axes);
   SmallVector<int64_t> shape(getShape(x));
   for (int64_t axis : axes) {
@@ -165,7 +165,7 @@ LogicalResult convertSlice(OnnxNode &n) {
   steps.resize(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size())
     return n.fail("has different numbers of starts, ends and axes");
-  for (auto [i, axis] : llvm::enumerate(n.wrapDims(axes, getRank(x)))) {
+  for (auto [i, axis] : llvm::enumerate(wrapDims(axes, getRank(x)))) {
     if (axis < 0 || axis >= getRank(x) || steps[i] == 0)
       return n.fail("has an axis out of range, or a step of 0");
     x = takeRange(n, x, axis, starts[i], ends[i], steps[i]);
@@ -253,7 +253,7 @@ LogicalResult convertPad(OnnxNode &n) {
   if (!value)
     return n.fail("pads with a value that is not known at import");
   int64_t rank = getRank(x);
-  axes = axes.empty() ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : n.wrapDims(axes, rank);
+  axes = axes.empty() ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : wrapDims(axes, rank);
   if (pads.size() != 2 * axes.size())
     return n.fail("has " + Twine(pads.size()) + " pads for " + Twine(axes.size()) +
                   " dims; expected 2 per dim");
@@ -334,8 +334,8 @@ LogicalResult convertShape(OnnxNode &n) {
   if (n.failed())
     return failure();
   int64_t rank = getRank(x);
-  int64_t start = std::clamp<int64_t>(n.wrapDim(n.integer("start", 0), rank), 0, rank);
-  int64_t end = std::clamp<int64_t>(n.wrapDim(n.integer("end", rank), rank), start, rank);
+  int64_t start = std::clamp<int64_t>(wrapDim(n.integer("start", 0), rank), 0, rank);
+  int64_t end = std::clamp<int64_t>(wrapDim(n.integer("end", rank), rank), start, rank);
   return n.set(buildIntegers(n, getShape(x).slice(start, end - start)));
 }
 
@@ -377,7 +377,7 @@ LogicalResult convertSequenceAt(OnnxNode &n) {
   SmallVector<int64_t> position = n.integersInput(1);
   if (n.failed() || position.size() != 1)
     return n.fail("needs a position with exactly one element");
-  int64_t at = n.wrapDim(position[0], values->size());
+  int64_t at = wrapDim(position[0], values->size());
   if (at < 0 || at >= int64_t(values->size()))
     return n.fail("takes element " + Twine(position[0]) + " of a sequence with " +
                   Twine(values->size()) + " elements");

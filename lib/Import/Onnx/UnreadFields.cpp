@@ -40,7 +40,7 @@ public:
       visit(function);
   }
 
-  void visit(const onnx::TensorProto &tensor, std::string owner = "") {
+  void visit(const onnx::TensorProto &tensor, const std::string &owner = "") {
     std::string where = "the tensor '" + tensor.name() + "'" + owner;
     check(tensor, where, kTensorFields);
     visitAll(tensor.external_data(), where);

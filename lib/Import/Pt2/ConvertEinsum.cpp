@@ -36,8 +36,8 @@ LogicalResult convertTensordot(NodeConverter &n) {
   Value lhs = n.tensor("self"), rhs = n.tensor("other");
   if (n.failed())
     return failure();
-  return sumOver(n, lhs, n.wrapDims(n.integers("dims_self"), getRank(lhs)), rhs,
-                 n.wrapDims(n.integers("dims_other"), getRank(rhs)));
+  return sumOver(n, lhs, wrapDims(n.integers("dims_self"), getRank(lhs)), rhs,
+                 wrapDims(n.integers("dims_other"), getRank(rhs)));
 }
 
 /// Converts an inner product over the last dims of both operands.

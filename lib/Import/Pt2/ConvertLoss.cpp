@@ -38,7 +38,7 @@ LogicalResult convertGather(NodeConverter &n) {
   if (n.failed())
     return failure();
   Value picked =
-      buildGather(n, self, index, n.wrapDim(n.integer("dim"), getRank(self)), /*wraps=*/false);
+      buildGather(n, self, index, wrapDim(n.integer("dim"), getRank(self)), /*wraps=*/false);
   return n.failed() ? failure() : n.set(picked);
 }
 

@@ -68,7 +68,7 @@ LogicalResult convertMatrixTranspose(NodeConverter &n) {
 
 LogicalResult convertPermute(NodeConverter &n) {
   Value x = n.tensor("self");
-  return n.failed() ? failure() : n.set(n.transpose(x, n.wrapDims(n.integers("dims"), getRank(x))));
+  return n.failed() ? failure() : n.set(n.transpose(x, wrapDims(n.integers("dims"), getRank(x))));
 }
 
 /// Converts slice, select, split and similar ops. Removes a dim of size 1 that the result does not
@@ -120,7 +120,7 @@ LogicalResult convertCat(NodeConverter &n) {
   SmallVector<Value> parts = getParts(n);
   if (n.failed())
     return failure();
-  return n.set(n.concat(parts, n.wrapDim(n.integer("dim", 0), getRank(parts[0]))));
+  return n.set(n.concat(parts, wrapDim(n.integer("dim", 0), getRank(parts[0]))));
 }
 
 LogicalResult convertStack(NodeConverter &n) {

@@ -112,7 +112,7 @@ Moments buildMoments(NodeConverter &n, Value x) {
   bool keepDims = n.boolean("keepdim", false);
   double correction =
       n.has("correction") ? n.number("correction", 1) : double(n.boolean("unbiased", true));
-  double count = double(n.countElements(x, dims));
+  double count = double(countElements(x, dims));
   Value mean = n.divide(n.reduce(ps::ReductionKind::Sum, x, dims, true), count);
   Value centered = n.make<ps::SubOp>(x, n.broadcast(mean, getShape(x)));
   Value square = n.make<ps::MulOp>(centered, centered);

@@ -15,7 +15,7 @@ LogicalResult convertFlip(NodeConverter &n) {
   Value x = n.tensor("self");
   if (n.failed())
     return failure();
-  SmallVector<int64_t> dims = n.wrapDims(n.integers("dims"), getRank(x));
+  SmallVector<int64_t> dims = wrapDims(n.integers("dims"), getRank(x));
   if (!checkDims(n, dims, getRank(x)))
     return failure();
   for (int64_t dim : dims) {
@@ -44,7 +44,7 @@ LogicalResult convertRoll(NodeConverter &n) {
   SmallVector<int64_t> shifts = n.integers("shifts");
   if (n.failed())
     return failure();
-  SmallVector<int64_t> shape(getShape(x)), dims = n.wrapDims(n.integers("dims"), getRank(x));
+  SmallVector<int64_t> shape(getShape(x)), dims = wrapDims(n.integers("dims"), getRank(x));
   if (!checkDims(n, dims, getRank(x)))
     return failure();
   if (dims.empty()) {
@@ -137,7 +137,7 @@ LogicalResult convertLinspace(NodeConverter &n) {
     return failure();
   if (type.getRank() != 1)
     return n.fail("returns " + debugString(type) + "; expected 1 dim");
-  int64_t steps = type.getNumElements();
+  int64_t steps = type.getNumElements(), half = steps / 2;
   if (steps < 2)
     return n.set(n.splat(type, start));
   RankedTensorType wide = type.clone(n.b.getF64Type());
@@ -146,7 +146,7 @@ LogicalResult convertLinspace(NodeConverter &n) {
   Value rest = n.make<ps::SubOp>(n.splat(wide, double(steps - 1)), index);
   Value up = n.make<ps::AddOp>(n.splat(wide, start), n.make<ps::MulOp>(step, index));
   Value down = n.make<ps::SubOp>(n.splat(wide, end), n.make<ps::MulOp>(step, rest));
-  Value isFirstHalf = n.compare(ps::Predicate::Lt, index, n.splat(wide, double(steps / 2)));
+  Value isFirstHalf = n.compare(ps::Predicate::Lt, index, n.splat(wide, double(half)));
   return n.set(n.make<ps::SelectOp>(isFirstHalf, up, down));
 }
 

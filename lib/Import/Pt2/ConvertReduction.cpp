@@ -58,7 +58,7 @@ template <ps::ReductionKind kKind> LogicalResult convertExtremeIndex(NodeConvert
     return failure();
   if (!n.has("dim") || getRank(x) == 0)
     x = n.reshape(x, {getType(x).getNumElements()});
-  int64_t dim = n.has("dim") ? n.wrapDim(n.integer("dim"), getRank(x)) : 0;
+  int64_t dim = n.has("dim") ? wrapDim(n.integer("dim"), getRank(x)) : 0;
   return n.set(n.reshape(findExtremumIndex(n, x, dim, kKind), n.getResultType().getShape()));
 }
 

@@ -11,7 +11,7 @@ namespace parashard::import {
 inline std::optional<int64_t> findDim(NodeConverter &n, llvm::StringRef name, int64_t rank,
                                       std::optional<int64_t> fallback = std::nullopt) {
   int64_t argument = fallback ? n.integer(name, *fallback) : n.integer(name);
-  int64_t dim = NodeConverter::wrapDim(argument, rank);
+  int64_t dim = wrapDim(argument, rank);
   if (dim < 0 || dim >= rank)
     (void)n.fail("has no dim " + llvm::Twine(argument) + " in a tensor with " + llvm::Twine(rank) +
                  " dims");

@@ -366,7 +366,8 @@ LogicalResult GraphConverter::checkUntrackedWrite(StringRef name, const Twine &h
       return emitError(loc) << "writes in place " << how << " to '" << name
                             << "', a value that requires grad, which is not supported; "
                                "write to a clone() instead";
-    if (!(view = views.find(name)))
+    view = views.find(name);
+    if (!view)
       return success();
   }
 }

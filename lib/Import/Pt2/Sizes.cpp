@@ -221,7 +221,7 @@ struct Symbols {
       std::string symbol = getSymbol(size.expression);
       if (symbol.empty())
         continue;
-      if (!occurrences.count(symbol))
+      if (!occurrences.contains(symbol))
         order.push_back(symbol);
       occurrences[symbol].push_back(dims.back());
       if (size.hasHint)
@@ -352,8 +352,8 @@ Error applyDim(const Symbols &symbols, StringRef option, Values &values) {
   if (!dimText.empty() && !dimText.getAsInteger(10, dim)) {
     if (const InputDim *found = symbols.find(input, dim))
       return setDim(symbols, *found, value, values);
-  } else if (symbols.occurrences.count(target.str()) ||
-             symbols.program.ranges.count(target.str())) {
+  } else if (symbols.occurrences.contains(target.str()) ||
+             symbols.program.ranges.contains(target.str())) {
     return setSymbol(symbols, target.str(), value, values);
   }
   std::string known = join(symbols.order, ", ");
@@ -472,7 +472,7 @@ Expected<SizeBinding> SizeBinding::bind(const ExportedProgram &program, const Si
     if (Error e = applyBatch(symbols, batches, options.batch, binding.values))
       return ps::createFlagError("batch " + Twine(options.batch), ": " + toString(std::move(e)));
   for (const std::string &symbol : symbols.order)
-    if (!binding.values.count(symbol))
+    if (!binding.values.contains(symbol))
       if (Error e = bindHint(symbols, batches, symbol, binding.values, notes))
         return std::move(e);
   std::string flag = options.batch ? "batch " + std::to_string(options.batch)
@@ -524,7 +524,7 @@ bool SizeBinding::dependsOnBatch(const Size &size, const Graph &graph) const {
     return dependsOnBatch(it->second, graph);
   bool depends = false;
   (void)ExpressionParser(size.expression, [&](StringRef name) -> std::optional<int64_t> {
-    depends |= batchSymbols.count(name.str()) != 0;
+    depends |= batchSymbols.contains(name.str());
     return 2; // gives every expression a value
   }).parse();
   return depends;
@@ -536,7 +536,7 @@ bool SizeBinding::isMultipleOfBatch(const Size &size, const Graph &graph) const 
   auto evaluateFor = [&](int64_t batch) {
     return ExpressionParser(size.expression,
                             [&](StringRef name) -> std::optional<int64_t> {
-                              return batchSymbols.count(name.str()) ? batch : 7;
+                              return batchSymbols.contains(name.str()) ? batch : 7;
                             })
         .parse();
   };

@@ -315,7 +315,7 @@ ViewRange getViewRange(NodeConverter &n, unsigned result) {
   bool hasDefaultDim = op != "select" && op != "narrow";
   ViewRange range;
   int64_t dim = hasDefaultDim ? n.integer("dim", 0) : n.integer("dim");
-  range.dim = n.wrapDim(dim, rank);
+  range.dim = wrapDim(dim, rank);
   if (n.failed() || range.dim < 0 || range.dim >= rank) {
     (void)n.fail("has no dim " + Twine(dim));
     return {};
@@ -387,7 +387,7 @@ Value writePermuted(NodeConverter &n, Value part) {
     return rank < 2 ? part : n.swapDims(part, -2, -1);
   if (op != "permute")
     return n.transpose(part, to_vector(llvm::reverse(seq<int64_t>(0, rank))));
-  SmallVector<int64_t> inverse(rank), dims = n.wrapDims(n.integers("dims"), rank);
+  SmallVector<int64_t> inverse(rank), dims = wrapDims(n.integers("dims"), rank);
   for (auto [i, dim] : enumerate(dims)) {
     if (int64_t(dims.size()) != rank || dim < 0 || dim >= rank) {
       (void)n.fail("has dims that are not a permutation of the dims of " +

@@ -132,7 +132,7 @@ ExpressionPtr foldLinear(Kind kind, llvm::ArrayRef<ExpressionPtr> x) {
   if (kind == Kind::Neg && linear(0))
     return combine(*x[0], -1, *x[0], 0);
   if (kind == Kind::Mul && linear(0) && linear(1))
-    for (auto [a, b] : {std::pair(x[0], x[1]), std::pair(x[1], x[0])})
+    for (const auto &[a, b] : {std::pair(x[0], x[1]), std::pair(x[1], x[0])})
       if (b->isConstant() && isInteger(*b) && std::abs(b->constant) < 1e9)
         return combine(*a, int64_t(b->constant), *a, 0);
   return {};

@@ -19,8 +19,11 @@ constexpr size_t kMostOps = 32;
 ArrayRef<double> getPoints() {
   static const std::vector<double> points = [] {
     std::vector<double> result = {0};
-    for (double x = 1e-6; x < 1e9; x *= x < 0.05 || x > 20 ? 10 : 1.25)
+    double x = 1e-6;
+    while (x < 1e9) {
       result.insert(result.end(), {x, -x});
+      x *= x < 0.05 || x > 20 ? 10 : 1.25;
+    }
     return result;
   }();
   return points;

@@ -51,12 +51,12 @@ private:
   void go(Value value, Indices indices) {
     bool known = llvm::any_of(indices, [](int64_t index) { return index != kAny; });
     if (known && seen.insert({value.getAsOpaquePointer(), {indices.begin(), indices.end()}}).second)
-      todo.push_back({value, std::move(indices)});
+      todo.emplace_back(value, std::move(indices));
   }
 
   void step(Value value, const Indices &indices) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
-      found.push_back({argument, indices});
+      found.emplace_back(argument, indices);
       return;
     }
     Operation *op = value.getDefiningOp();

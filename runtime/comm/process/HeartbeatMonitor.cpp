@@ -188,7 +188,7 @@ std::optional<JobFailure> HeartbeatMonitor::getJobFailure() {
   return jobFailure;
 }
 
-JobFailure HeartbeatMonitor::report(JobFailure found) {
+JobFailure HeartbeatMonitor::report(const JobFailure &found) {
   if (rank == 0)
     judge(found);
   std::unique_lock<std::mutex> lock(mutex);

@@ -48,7 +48,7 @@ public:
   std::optional<JobFailure> getJobFailure();
   /// Reports a failure to all ranks. Returns the failure that was reported first, which may be the
   /// failure of another rank. Takes at most two seconds.
-  JobFailure report(JobFailure jobFailure);
+  JobFailure report(const JobFailure &found);
   /// Fails because the connection to `peer` broke. Throws the failure that rank 0 reports, or else
   /// `reason`.
   [[noreturn]] void failLost(int peer, const std::string &activity, const std::string &reason);

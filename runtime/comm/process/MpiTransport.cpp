@@ -37,7 +37,7 @@ static std::string findLibrary() {
   std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   std::vector<std::filesystem::path> folders = {program.parent_path()};
   if (psrt_runtime_folder)
-    folders.push_back(psrt_runtime_folder);
+    folders.emplace_back(psrt_runtime_folder);
   for (const std::filesystem::path &folder : folders)
     if (isTrusted(folder / kLibrary))
       return folder / kLibrary;

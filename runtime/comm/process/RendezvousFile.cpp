@@ -198,7 +198,7 @@ RendezvousFile::~RendezvousFile() {
   try {
     if (std::optional<RendezvousInfo> info = readRendezvousFile(path); info && info->job == job)
       unlink(path.c_str());
-  } catch (const Error &) { // replaced by another job
+  } catch (const Error &) { // ignored: another job replaced the file
   }
 }
 

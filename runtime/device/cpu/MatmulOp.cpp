@@ -82,7 +82,7 @@ void runPart(void *context, int thread, int64_t lo, int64_t hi) {
     p.matmuls[i].run(*rank.runners[thread], rank.scratch(thread),
                      elementAt(buffers[MatmulOp::Lhs], p.op.dtype, i * p.part * p.op.lhs[3]),
                      elementAt(buffers[MatmulOp::Rhs], p.op.dtype, i * p.part * p.op.rhs[2]),
-                     i ? p.getPart(rank, i) : buffers[MatmulOp::Out], nullptr);
+                     i ? PreparedSum::getPart(rank, i) : buffers[MatmulOp::Out], nullptr);
 }
 
 /// Adds parts 1, 2, ... in this order to rows [lo, hi) of the result.
@@ -93,7 +93,7 @@ void addParts(void *context, int, int64_t lo, int64_t hi) {
   for (int64_t row = lo; row < hi; ++row) {
     float *out = static_cast<float *>(operands.bound->buffers[MatmulOp::Out]) + row * p.op.out[2];
     for (size_t i = 1; i < p.matmuls.size(); ++i) {
-      const float *part = p.getPart(rank, i) + row * p.op.n;
+      const float *part = PreparedSum::getPart(rank, i) + row * p.op.n;
       for (int64_t n = 0; n < p.op.n; ++n)
         out[n] += part[n];
     }

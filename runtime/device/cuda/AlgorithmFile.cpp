@@ -101,7 +101,7 @@ std::string findOwner(const std::string &path) {
   std::string begin(std::strlen(kBeginning), ' ');
   stream.read(begin.data(), std::streamsize(begin.size()));
   begin.resize(size_t(stream.gcount()));
-  bool isOurs = std::string_view(kBeginning).substr(0, begin.size()) == begin;
+  bool isOurs = std::string_view(kBeginning).starts_with(begin);
   return isOurs ? "" : "it is not an algorithm cache";
 }
 
@@ -113,10 +113,11 @@ AlgorithmMap readAlgorithms(const std::string &path, const AlgorithmOrigin &orig
   AlgorithmMap result;
   AlgorithmOrigin found;
   found.library = origin.library;
-  bool isWhole = false;
+  bool isWhole;
   try {
     isWhole = parse(parseStrictly<nlohmann::json>(stream), found, result);
-  } catch (const nlohmann::json::exception &) { // reported below as an invalid file
+  } catch (const nlohmann::json::exception &) {
+    isWhole = false;
   }
   if (!isWhole) {
     complaint = "it is truncated or not an algorithm cache";

@@ -52,7 +52,7 @@ static std::string describeHolders(const Program &program, int64_t coordinate) {
   kinds["values and scratch"] = std::max<int64_t>(0, rest);
   std::vector<std::pair<int64_t, std::string>> sorted;
   for (const auto &[kind, bytes] : kinds)
-    sorted.push_back({-bytes, kind});
+    sorted.emplace_back(-bytes, kind);
   std::sort(sorted.begin(), sorted.end());
   std::string result;
   for (size_t i = 0; i < sorted.size() && i < 4; ++i)

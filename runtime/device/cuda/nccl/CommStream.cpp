@@ -9,7 +9,7 @@ namespace psrt::nccl {
 /// Number of operations that positions can distinguish. Higher operation numbers wrap around.
 static constexpr int64_t kPositions = 1 << 16;
 
-CommStream::CommStream(std::string name, const cuda::GpuRef &given, cuda::StreamRef own)
+CommStream::CommStream(std::string name, const cuda::GpuRef &given, const cuda::StreamRef &own)
     : name(std::move(name)), gpu(given),
       stream(own ? own : std::make_shared<const cuda::Stream>(gpu)), ownsStream(!own),
       position(gpu, sizeof(int32_t)) {

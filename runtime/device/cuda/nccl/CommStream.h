@@ -13,7 +13,7 @@ namespace psrt::nccl {
 class CommStream {
 public:
   /// `own` is the rank's stream; if it is null, a new stream is created.
-  CommStream(std::string name, const cuda::GpuRef &gpu, cuda::StreamRef own);
+  CommStream(std::string name, const cuda::GpuRef &gpu, const cuda::StreamRef &own);
   const std::string &getName() const { return name; }
   const cuda::Stream &getStream() const { return *stream; }
   bool isSeparate() const { return ownsStream; }
