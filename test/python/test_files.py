@@ -108,8 +108,8 @@ def test_exported_tensors_and_messages(made):
         assert part.keys() == names and all(torch.equal(part[name], whole[name]) for name in names) and "wrote" not in said
     refuse([*line, "--export-weights", "part.safetensors", "--export-only", "bse.*"], folder, 2, '--export-only "bse.*" matches no tensor')
     refuse([*line, "--export-only", "trained"], folder, 2, "--export-only needs --export-weights")
-    refuse([*line, "--export-weights", "n" * 300 + ".safetensors"], folder, 1, "File name too long")
-    refuse([*line, "--export-weights", "n" * 300], folder, 1, "File name too long")
+    refuse([*line, "--export-weights", "n" * 300 + ".safetensors"], folder, 2, "File name too long")
+    refuse([*line, "--export-weights", "n" * 300], folder, 2, "File name too long")
 
 
 def damage(folder, path):
