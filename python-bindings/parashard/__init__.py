@@ -21,7 +21,9 @@ _PUBLIC = {
     "RankFailed": "errors",
     "Unsupported": "errors",
     "generate_plan": "planner",
+    "load": "checkpoint",
     "parallelize": "parallel",
+    "save": "checkpoint",
 }
 __all__ = list(_PUBLIC)
 

@@ -4,6 +4,8 @@ import contextlib
 import pathlib
 import tempfile
 
+import torch
+
 from parashard.compiler import compile_archive
 from parashard.drives import AutogradDrive, StepDrive
 from parashard.errors import Error, InputError, Unsupported
@@ -23,20 +25,24 @@ __all__ = ["parallelize"]
 
 
 def parallelize(
-    plan, model, optimizer_fn, lr_scheduler_fn=None, *, example, criterion=None, drive=None, threads=0, seed=0
-):
-    """Compiles a model for the ranks of a plan. Returns (model, optimizer), or (model, optimizer, scheduler).
+    plan, model, optimizer_fn, lr_scheduler_fn=None, dataset=None, *,
+    example=None, batch_size=None, criterion=None, drive=None, threads=0, seed=0,
+):  # fmt: skip
+    """Compiles a model for the ranks of a plan. Returns (model, optimizer), then the scheduler and the data loader, if they are asked for.
 
     plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process.
     model: a torch.nn.Module. Its weights are copied; the module itself is not changed. Its modes (train or eval) are compiled.
     optimizer_fn, lr_scheduler_fn: `optimizer_fn(model)` makes an optimizer of PyTorch (SGD, Adam or AdamW), and
         `lr_scheduler_fn(optimizer)` a scheduler.
-    example: a batch: a tensor, a tuple of the arguments of forward, or a dict of them by name. Later batches need its shapes.
+    dataset: a dataset of PyTorch. The data loader reads it in an order that `seed` determines, in batches of whole steps.
+    batch_size: the number of samples of a step; by default, that of the example.
+    example: a batch: a tensor, a tuple of the arguments of forward, or a dict of them by name. Later batches need its shapes. By
+        default, the first batch of the dataset.
     criterion: `criterion(outputs, labels)` becomes a part of the graph. The compiled model also takes `labels`, which must be in
         `example`, and returns (loss, outputs...).
     drive: "step" if the loss is in the graph: the model computes it, or `criterion` does. "autograd" if the loss is computed in
         PyTorch from the outputs. By default, "step" if the first output of the model is a floating-point scalar.
-    threads: threads per rank; 0: the cores of this machine, divided among the ranks. seed: that of dropout.
+    threads: threads per rank; 0: the cores of this machine, divided among the ranks. seed: that of dropout and of the order of data.
 
     The loop of PyTorch stays: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`, `optimizer.zero_grad()`.
     Raises ExportFailed, CompileError, InputError or Unsupported.
@@ -44,14 +50,32 @@ def parallelize(
     if drive not in (None, "step", "autograd"):
         raise InputError(f"drive is {drive!r}; expected \"step\", \"autograd\" or None")
     plan = plan if isinstance(plan, Plan) else Plan(plan)
+    if dataset is None and example is None:
+        raise InputError("the shapes of a batch are not known; give example=batch, or a dataset and batch_size=N")
+    if dataset is not None and batch_size is None and example is None:
+        raise InputError("the number of samples of a step is not known; give batch_size=N")
+    if dataset is not None and example is None:
+        example = torch.utils.data.default_collate([dataset[index] for index in range(batch_size)])
     optimizer = optimizer_fn(model)
     groups = compile_groups(model, optimizer)
     with add_loss(model, criterion) if criterion else contextlib.nullcontext():
-        compiled = compile_model(plan, model, groups, name_inputs(model, example), drive, {"threads": threads, "seed": seed})
+        inputs = name_inputs(model, example)
+        compiled = compile_model(plan, model, groups, inputs, drive, {"threads": threads, "seed": seed})
     compiled.load_state_dict(model.state_dict())
     compiled._program.zero_grad()
     optimizer = Optimizer(compiled, optimizer, groups)
-    return (compiled, optimizer, lr_scheduler_fn(optimizer)) if lr_scheduler_fn else (compiled, optimizer)
+    result = [compiled, optimizer]
+    if lr_scheduler_fn:
+        result.append(lr_scheduler_fn(optimizer))
+    if dataset is not None:
+        result.append(make_loader(dataset, batch_size or count_rows(inputs), seed))
+    return tuple(result)
+
+
+def make_loader(dataset, rows, seed):
+    """Returns a data loader of whole batches in random order. Without the last samples, if they are less than a batch."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.utils.data.DataLoader(dataset, batch_size=rows, shuffle=True, drop_last=True, generator=generator)
 
 
 def compile_model(plan, model, groups, inputs, drive, options):

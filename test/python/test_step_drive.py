@@ -227,3 +227,54 @@ def test_a_generated_plan():
     assert "ps-plan" in raised.value.command
     with pytest.raises(parashard.InputError, match="ranks=N"):
         parashard.generate_plan({}, net, example=draw(0))
+
+
+class Tokens(torch.utils.data.Dataset):
+    def __len__(self):
+        return 37
+
+    def __getitem__(self, index):
+        return {name: value[index % ROWS] for name, value in draw(index).items()}
+
+
+def run_epoch(model, optimizer, scheduler, loader):
+    losses = []
+    for batch in loader:
+        optimizer.zero_grad()
+        loss = model(**batch)[0]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    scheduler.step()
+    return losses
+
+
+def test_a_checkpoint_continues_under_another_plan(tmp_path):
+    """Training continues as an unbroken run of PyTorch does, on another mesh. A file that is not a checkpoint changes nothing."""
+    net = models.gpt().module.train()
+    made = parashard.parallelize(Plan("dp=2,pp=2", micro_batches=2), net, adamw, step_lr, Tokens(), batch_size=ROWS)
+    reference = adamw(net)
+    scheduler = step_lr(reference)
+    order = torch.utils.data.DataLoader(Tokens(), ROWS, shuffle=True, drop_last=True, generator=torch.Generator().manual_seed(0))
+    found, expected = run_epoch(*made), run_epoch(net, reference, scheduler, order)
+    names = ("model", "optimizer", "lr_scheduler")
+    parashard.save(tmp_path / "state", {"plan": Plan("dp=2,pp=2", micro_batches=2), **dict(zip(names, made))})
+    other = parashard.parallelize(Plan("dp=4", zero=3), models.gpt().module.train(), adamw, step_lr, example=draw(0))
+    assert parashard.load(tmp_path / "state", dict(zip(names, other))) == {"plan": Plan("dp=2,pp=2", micro_batches=2)}
+    found += run_epoch(*other, made[3])
+    expected += run_epoch(net, reference, scheduler, order)
+    assert len(found) == 8 and found == pytest.approx(expected, rel=1e-5)
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    with pytest.raises(parashard.InputError, match="the file has no scheduler; it has plan, model, optimizer, lr_scheduler"):
+        parashard.load(tmp_path / "state", {"scheduler": other[2]})
+    (tmp_path / "state").write_bytes((tmp_path / "state").read_bytes()[:100])
+    with pytest.raises(parashard.InputError, match="not a checkpoint"):
+        parashard.load(tmp_path / "state", {"model": other[0]})
+    with pytest.raises(parashard.InputError, match="count is int, which has no state_dict"):
+        parashard.save(tmp_path / "state", {"count": 3})
+
+
+def test_missing_shapes():
+    for options, message in (({}, "give example=batch"), ({"dataset": Tokens()}, "give batch_size=N")):
+        with pytest.raises(parashard.InputError, match=message):
+            parashard.parallelize("dp=2", models.gpt().module, sgd, **options)

@@ -1,0 +1,67 @@
+"""Saves and loads the state of a training: model, optimizer, scheduler and plan in one file."""
+
+import os
+import pathlib
+import pickle
+import tempfile
+
+import torch
+
+from parashard.errors import InputError
+from parashard.plan import Plan
+
+__all__ = ["load", "save"]
+
+
+def save(path, objects):
+    """Writes the state of objects to a file, completely or not at all.
+
+    objects: by name, a `Plan`, or an object with a state_dict(), such as a model, an optimizer or a scheduler. The state of a model
+    and an optimizer does not depend on the plan. `torch.load` reads the file; plans are dicts in it.
+    """
+    state = {name: write_plan(value) if isinstance(value, Plan) else get_state(name, value) for name, value in objects.items()}
+    path = pathlib.Path(path)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def load(path, objects):
+    """Reads the state of objects from a file that `save` wrote. Returns the plans of the file, by name.
+
+    objects: by name, objects with a load_state_dict(). They may be compiled for another plan than that of the file. Names that only
+    the file has are ignored. Raises InputError if the file lacks a name, or cannot be read.
+    """
+    try:
+        state = torch.load(path, weights_only=True)
+    except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        raise InputError(f"{path}: the file is not a checkpoint of parashard.save: {error}") from None
+    if not isinstance(state, dict):
+        raise InputError(f"{path}: the file has a {type(state).__name__}; expected a dict of states, as parashard.save writes it")
+    missing = [name for name in objects if name not in state]
+    if missing:
+        raise InputError(f"{path}: the file has no {missing[0]}; it has {', '.join(map(str, state))}")
+    for name, value in objects.items():
+        value.load_state_dict(state[name])
+    return {name: read_plan(value) for name, value in state.items() if isinstance(value, dict) and value.get("kind") == "parashard.Plan"}
+
+
+def get_state(name, value):
+    """Returns the state of an object, whose tensors are on the host."""
+    if not hasattr(value, "state_dict"):
+        raise InputError(f"{name} is {type(value).__name__}, which has no state_dict(); save an object that has one, or a Plan")
+    return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, value.state_dict())
+
+
+def write_plan(plan):
+    return {"kind": "parashard.Plan", "mesh": dict(plan.mesh), "flags": dict(plan.flags)}
+
+
+def read_plan(state):
+    return Plan(state["mesh"], **state["flags"])
