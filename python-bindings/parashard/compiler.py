@@ -22,6 +22,17 @@ def cache_folder():
     return pathlib.Path(root) / "parashard/programs"
 
 
+def make_cache_folder():
+    """Creates the folder of compiled programs. Raises Error if it cannot be written to."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise Error(f"compiled programs cannot be written to {folder}: {error.strerror}; set XDG_CACHE_HOME to another folder") from None
+    return folder
+
+
 def find_installed(name):
     """Returns the path of a tool. Raises Error if it is not installed."""
     tool = find_tool(name)
@@ -47,9 +58,7 @@ def run(tool, archive, arguments, kept, repeated):
 
 def run_planner(archive, arguments):
     """Runs ps-plan on an archive. Raises CompileError if no plan fits."""
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    run(find_installed("ps-plan"), archive, arguments, folder / "planned.pt2", arguments)
+    run(find_installed("ps-plan"), archive, arguments, make_cache_folder() / "planned.pt2", arguments)
 
 
 def hash_program(archive, flags, tool):
@@ -79,8 +88,7 @@ def compile_archive(archive, flags):
     library = cache_folder() / f"{hash_program(archive, flags, tool)}.so"
     if library.exists():
         return library
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+    with tempfile.TemporaryDirectory(dir=make_cache_folder()) as folder:
         output = pathlib.Path(folder) / library.name
         run(tool, archive, ["-o", str(output), *flags], library.with_suffix(".pt2"), ["-o", "model.so", *flags])
         os.replace(output, library)

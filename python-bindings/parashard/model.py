@@ -30,7 +30,12 @@ def bind(signature, name, arguments, options):
     inputs = {argument: value for argument, value in bound.items() if value is not None}
     for argument, value in inputs.items():
         if not isinstance(value, torch.Tensor):
-            raise InputError(f"argument {argument} of {name}.forward is {type(value).__name__}; expected a tensor")
+            raise InputError(
+                f"argument {argument} of {name}.forward is {type(value).__name__}; expected a tensor: give other values to the model "
+                "before parallelize, such as functools.partial(model.forward, flag=True) as model.forward"
+            )
+        if value.is_complex() or value.is_quantized:
+            raise InputError(f"argument {argument} of {name}.forward is {value.dtype}, which programs do not have")
     return inputs
 
 
@@ -223,6 +228,12 @@ class CompiledModel(Fixed):
         """Sets a variable of the program. `value` must have its shape; other dtypes are converted."""
         variable = Variable(self._program, name)
         variable.write(value.detach().to("cpu", variable.dtype).expand(variable.shape))
+
+    def __reduce_ex__(self, protocol):
+        raise Unsupported("a compiled model cannot be copied or pickled; use state_dict(), or parallelize the original model again")
+
+    def __deepcopy__(self, memo):
+        return self.__reduce_ex__(2)
 
     def _apply(self, function, recurse=True):
         raise Unsupported(

@@ -64,6 +64,9 @@ class Plan:
         described = ("predicted", "measured", "parameters", "ranks")  # not flags
         return Plan(**{name: value for name, value in values.items() if name not in described})
 
+    def __hash__(self):
+        return hash((tuple(self.mesh.items()), repr(sorted(self.flags.items()))))
+
     def __str__(self):
         return " ".join(self.arguments())
 
@@ -71,9 +74,11 @@ class Plan:
 def read_mesh(mesh):
     """Returns the sizes of the axes of a mesh, by name."""
     if isinstance(mesh, str):
-        mesh = dict(axis.split("=", 1) if "=" in axis else (axis, "") for axis in mesh.split(","))
+        mesh = [tuple(axis.split("=", 1)) if "=" in axis else (axis, "") for axis in mesh.split(",")]
     sizes = {}
-    for axis, size in mesh.items():
+    for axis, size in mesh if isinstance(mesh, list) else mesh.items():
+        if axis in sizes:
+            raise InputError(f"mesh: axis {axis} occurs twice; give each axis once, as in dp=2,tp=2")
         try:
             sizes[axis] = int(size)
         except ValueError:

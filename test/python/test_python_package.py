@@ -353,6 +353,9 @@ def test_reading_and_writing_parameters(net):
     (lambda m, o: m(torch.zeros(8, 12, dtype=torch.float64)), "InputError", "x"),
     (lambda m, o: m(), "InputError", "missing a required argument: 'x'"),
     (lambda m, o: m(3), "InputError", "argument x of Net.forward is int"),
+    (lambda m, o: m(torch.zeros(8, 12, dtype=torch.complex64)), "InputError", "torch.complex64, which programs do not have"),
+    (lambda m, o: copy.deepcopy(m), "Unsupported", "cannot be copied or pickled"),
+    (lambda m, o: torch.save(m, os.devnull), "Unsupported", "cannot be copied or pickled"),
     (lambda m, o: m(torch.zeros(8, 12, requires_grad=True)), "Unsupported", "input x requires a gradient"),
     (lambda m, o: [m(torch.zeros(8, 12)) for _ in range(17)], "Unsupported", "too many forwards wait"),
     (lambda m, o: backward_twice(m), "Unsupported", "retain_graph"),
@@ -408,6 +411,7 @@ class Branches(Net):
     ("dp=2", Net(), lambda m: torch.optim.Adam(m.parameters(), decoupled_weight_decay=True), "Unsupported", "decoupled_weight_decay=True"),
     (parashard.Plan("dp=2", sharding_policy={"*": "replicated"}), Net(), sgd, "Unsupported", "inline shardings"),
     ("dp", Net(), sgd, "InputError", "axis dp has the size ''"),
+    ("dp=2,dp=4", Net(), sgd, "InputError", "axis dp occurs twice"),
     (parashard.Plan("dp=2", nonsense=1), Net(), sgd, "CompileError", "nonsense"),
     ("dp=2", Net(), lambda m: torch.optim.RMSprop(m.parameters()), "Unsupported", "optimizer RMSprop is not supported; use torch.optim.SGD"),
     ("dp=2", Net(), lambda m: torch.optim.Adam(m.parameters(), amsgrad=True), "Unsupported", "amsgrad=True"),
@@ -433,6 +437,18 @@ def test_a_compiled_program_is_found_again(net, tmp_path, monkeypatch):
     parashard.parallelize("dp=2", net, lambda m: torch.optim.AdamW(m.parameters(), lr=1e-2, weight_decay=0.2), example=draw(0)[0])
     assert len(set(folder.iterdir()) - before) == 1
     assert model.up.weight.sum().item() != net.up.weight.sum().item()
+
+
+def test_a_cache_that_cannot_be_written(net, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(parashard.Error, match="cannot be written to .*; set XDG_CACHE_HOME"):
+        parashard.parallelize("dp=2", net, sgd, example=draw(0)[0])
+
+
+def test_plans_are_values():
+    first, second = parashard.Plan("dp=2", zero=1), parashard.Plan({"dp": 2}, zero=1)
+    assert first == second and hash(first) == hash(second) and first != second.replace(zero=2)
 
 
 def test_plans_are_files_of_the_compiler(tmp_path):
