@@ -1,5 +1,6 @@
 """A compiled model as a torch.nn.Module: forward and backward run in the program."""
 
+import contextlib
 import inspect
 import re
 import weakref
@@ -9,6 +10,7 @@ from torch.utils._pytree import tree_unflatten
 
 from parashard.drives import name_gradient
 from parashard.errors import InputError, Unsupported
+from parashard.generation import generate
 from parashard.remote import RemoteTensor, Variable
 
 __all__ = ["CompiledModel", "bind_inputs"]
@@ -92,6 +94,7 @@ class CompiledModel(Fixed):
         self._program = program
         self._signature = inspect.signature(module.forward)
         self._name = type(module).__name__
+        self._original = (type(module), getattr(module, "config", None), getattr(module, "generation_config", None))
         entry = "forward" if "forward" in program.names("entries") else "evaluate"
         self._positions = label_outputs(outputs, program.names(f"outputs:{entry}"))
         unique = list(dict.fromkeys(name for name in self._positions if name is not None))
@@ -240,6 +243,18 @@ class CompiledModel(Fixed):
             "a compiled model keeps the devices and dtypes of its plan; choose them in the plan, such as target=\"cuda:sm_90\" "
             "or precision=\"bf16\""
         )
+
+    def generate(self, inputs=None, **options):
+        """Generates tokens as `generate` of the Hugging Face model does. Each token evaluates the compiled length again."""
+        if self.training:
+            raise Unsupported("call model.eval() before generate(); a training step returns no logits")
+        if not hasattr(self._original[0], "generate") or self._original[1] is None:
+            raise Unsupported(f"{self._name} has no generate(); use a causal language model of Hugging Face")
+        return generate(self, self._original, inputs, options)
+
+    def no_sync(self):
+        """Returns a context without effect, for loops written for DDP: gradients are summed over all calls until zero_grad()."""
+        return contextlib.nullcontext()
 
     def close(self):
         """Stops the ranks and frees their memory."""

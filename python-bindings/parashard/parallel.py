@@ -86,7 +86,7 @@ def compile_model(plan, model, groups, inputs, drive, options):
         exported = export(model, part, pathlib.Path(folder) / "model.pt2", train=model.training)
         names, spec = list_outputs(exported.program)
         loss = choose_loss(plan, exported, names, drive)
-        arguments = ["--loss-output", loss] if loss else ["--loss", "none"]
+        arguments = flag_loss(names, loss) if loss else ["--loss", "none"]
         library = compile_archive(exported.path, [*plan.arguments(), *arguments, *groups.arguments])
     program = _runtime.Program(str(library), ranks=plan.ranks, **options)
 
@@ -112,6 +112,11 @@ def choose_loss(plan, exported, names, drive):
     if str(plan.flags.get("precision", "")).startswith("fp16"):
         raise Unsupported("fp16 scales the loss, which a loop of PyTorch does not; use precision=\"bf16\"")
     return None
+
+
+def flag_loss(names, loss):
+    """Returns the arguments of ps-compile that choose the loss: by its number, because the keys of a dict replace the names."""
+    return ["--loss-output", str([name for name in names if name is not None].index(loss))]
 
 
 def count_micro_batches(plan, inputs):

@@ -11,7 +11,7 @@ from parashard.compiler import run_planner
 from parashard.errors import InputError
 from parashard.export import add_loss, export
 from parashard.optimizer import compile_groups
-from parashard.parallel import choose_loss, count_rows, list_outputs, name_inputs
+from parashard.parallel import choose_loss, count_rows, flag_loss, list_outputs, name_inputs
 from parashard.plan import Plan
 
 __all__ = ["generate_plan"]
@@ -37,9 +37,10 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
     with add_loss(model, criterion) if criterion else contextlib.nullcontext(), tempfile.TemporaryDirectory() as folder:
         inputs = name_inputs(model, example)
         exported = export(model, inputs, pathlib.Path(folder) / "model.pt2", train=model.training)
-        loss = choose_loss(Plan(), exported, list_outputs(exported.program)[0], "step")
+        names, _ = list_outputs(exported.program)
+        loss = flag_loss(names, choose_loss(Plan(), exported, names, "step"))
         result = pathlib.Path(folder) / "plan.json"
-        arguments = ["--cluster", str(cluster), "--global-batch", str(count_rows(inputs)), "--loss-output", loss, *groups.arguments]
+        arguments = ["--cluster", str(cluster), "--global-batch", str(count_rows(inputs)), *loss, *groups.arguments]
         arguments += ["--ranks", str(ranks)] if ranks is not None else []
         arguments += ["--constraints", write_constraints(constraints, folder)] if constraints else []
         run_planner(exported.path, [*arguments, "-o", str(result)])

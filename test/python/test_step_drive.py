@@ -278,3 +278,45 @@ def test_missing_shapes():
     for options, message in (({}, "give example=batch"), ({"dataset": Tokens()}, "give batch_size=N")):
         with pytest.raises(parashard.InputError, match=message):
             parashard.parallelize("dp=2", models.gpt().module, sgd, **options)
+
+
+def make_language_model(kind):
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}  # dropout
+        return GPT2LMHeadModel(GPT2Config(vocab_size=96, n_positions=32, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2, **none))
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=96, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, plan, drive", [("gpt2", "dp=2,tp=2", None), ("llama", Plan("pp=2", micro_batches=2), None), ("llama", "tp=2", "autograd")])
+def test_generation(kind, plan, drive):
+    """Greedy, sampled and beam searches equal those of Hugging Face token for token, also after a step of training."""
+    expected = make_language_model(kind).train()
+    model, optimizer = parashard.parallelize(plan, expected, sgd, example=draw(0), drive=drive)
+    reference = sgd(expected)
+    for module, update in ((model, optimizer), (expected, reference)):
+        with module.no_sync() if module is model else torch.enable_grad():
+            module(**draw(0)).loss.backward()
+        update.step()
+        update.zero_grad()
+    model.eval(), expected.eval()
+    prompts = draw(5)["input_ids"][:3, :5]
+    for options in ({}, {"do_sample": True, "top_k": 20}, {"num_beams": 2}):
+        tokens = []
+        for module in (model, expected):
+            torch.manual_seed(7)
+            tokens.append(module.generate(prompts, max_new_tokens=8, pad_token_id=0, **options))
+        assert torch.equal(*tokens), options
+    with pytest.raises(parashard.InputError, match="compiled for 16"):
+        model.generate(prompts, max_new_tokens=20, pad_token_id=0, eos_token_id=-1)
+    with pytest.raises(parashard.Unsupported, match="no KV cache"):
+        model.generate(prompts, use_cache=True)
+    with pytest.raises(parashard.Unsupported, match="padded prompts"):
+        model.generate(prompts, attention_mask=torch.tensor([[0, 1, 1, 1, 1]] * 3), pad_token_id=0)
+    with pytest.raises(parashard.Unsupported, match="call model.eval"):
+        model.train().generate(prompts)
