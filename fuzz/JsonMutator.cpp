@@ -101,8 +101,10 @@ std::string mutateBytes(std::string text, size_t maxSize) {
 
 std::string mutateJson(std::string text, Random &random) {
   std::vector<Span> values = findValues(text);
-  if (values.empty())
-    return mutateBytes(std::move(text), text.size() + 16);
+  if (values.empty()) {
+    size_t size = text.size() + 16;
+    return mutateBytes(std::move(text), size);
+  }
   size_t index = pick(random, values.size());
   Span span = values[index], other = values[pick(random, values.size())];
   std::string old = text.substr(span.begin, span.end - span.begin);

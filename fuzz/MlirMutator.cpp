@@ -233,7 +233,7 @@ std::string mutateMlir(std::string text, Random &random) {
 }
 
 std::string getFirstLine(const std::string &text, const std::string &prefix) {
-  if (text.rfind(prefix, 0) != 0)
+  if (!text.starts_with(prefix))
     return "";
   return text.substr(prefix.size(), text.find('\n') - prefix.size());
 }

@@ -59,7 +59,7 @@ static int watchedOpen(const char *path, int flags, int mode) {
     isWatching = false;
     std::error_code error;
     std::string real = std::filesystem::weakly_canonical(path, error).string();
-    if (real.rfind(fuzz::getFolder() + "/", 0) != 0) {
+    if (!real.starts_with(fuzz::getFolder() + "/")) {
       std::fprintf(stderr, "error: opened \"%s\", which is outside of the input's folder\n", path);
       std::abort();
     }

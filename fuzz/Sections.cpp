@@ -8,7 +8,7 @@ static const std::string kMark = "=== ";
 
 Sections splitSections(const std::string &text) {
   Sections sections;
-  size_t at = text.rfind(kMark, 0) == 0 ? 0 : std::string::npos;
+  size_t at = text.starts_with(kMark) ? 0 : std::string::npos;
   while (at != std::string::npos) {
     size_t line = text.find('\n', at);
     size_t next = text.find("\n" + kMark, at);

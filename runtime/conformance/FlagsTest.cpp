@@ -51,9 +51,9 @@ std::string describeRules(const FlagTable::Entry &entry) {
   for (const FlagConflict &conflict : entry.info.conflicts)
     rules.push_back("not with `--" + std::string(conflict.other) + "`");
   if (entry.info.isOfProcess)
-    rules.push_back("may differ between ranks");
+    rules.emplace_back("may differ between ranks");
   if (!entry.info.isInRunFile)
-    rules.push_back("not in a run file");
+    rules.emplace_back("not in a run file");
   std::string text;
   for (const std::string &rule : rules)
     text += (text.empty() ? "" : "; ") + rule;

@@ -68,7 +68,7 @@ Attention::Attention(const Descriptor &operation)
       attributes.count(graph) != attributes.count(output))
     refuse(CUDNN_STATUS_BAD_PARAM, "a graph of scores needs an input and an output");
   checkShapes();
-  if (attributes.count(graph))
+  if (attributes.contains(graph))
     takeMask(operation.child(graph), operation.get<int64_t>(input), operation.get<int64_t>(output));
   checkIds();
 }
@@ -123,7 +123,7 @@ int Attention::numberOf(const Descriptor &tensor) {
   if (found != ids.end())
     return int(found - ids.begin());
   ids.push_back(id);
-  bool isInside = tensor.attributes.count(CUDNN_ATTR_TENSOR_IS_VIRTUAL) &&
+  bool isInside = tensor.attributes.contains(CUDNN_ATTR_TENSOR_IS_VIRTUAL) &&
                   tensor.get<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
   inputs.push_back(isInside ? std::nullopt : std::optional<Tensor>(Tensor(tensor)));
   const auto &q = heads[Q]->sizes, &k = heads[K]->sizes;
@@ -140,13 +140,13 @@ void Attention::takeStep(const Descriptor &operation) {
   const Descriptor &kind = operation.child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
   Step step{kind.get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE)};
   auto take = [&](cudnnBackendAttributeName_t name) {
-    return operation.attributes.count(name) ? numberOf(operation.child(name)) : -1;
+    return operation.attributes.contains(name) ? numberOf(operation.child(name)) : -1;
   };
   step.x = take(CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
   step.b = take(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
   step.t = take(CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
   step.y = take(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
-  if (kind.attributes.count(CUDNN_ATTR_POINTWISE_AXIS))
+  if (kind.attributes.contains(CUDNN_ATTR_POINTWISE_AXIS))
     step.axis = kind.get<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
   if (!isOfMask(step.mode))
     refuse(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN,

@@ -12,7 +12,7 @@ namespace {
 int64_t idOf(const Descriptor &tensor) { return tensor.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID); }
 
 bool isSet(const Descriptor &tensor, cudnnBackendAttributeName_t name) {
-  return tensor.attributes.count(name) && tensor.get<bool>(name);
+  return tensor.attributes.contains(name) && tensor.get<bool>(name);
 }
 bool isInside(const Descriptor &tensor) { return isSet(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL); }
 bool isNumber(const Descriptor &tensor) { return isSet(tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE); }
@@ -32,7 +32,7 @@ Tensor written(const Descriptor &descriptor) {
 
 Part::Part(const DescriptorRef &given) : operation(given) {
   auto get = [&](cudnnBackendAttributeName_t name) -> const Descriptor * {
-    return operation->attributes.count(name) ? &operation->child(name) : nullptr;
+    return operation->attributes.contains(name) ? &operation->child(name) : nullptr;
   };
   switch (operation->type) {
   case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:

@@ -280,7 +280,7 @@ void Descriptor::finalize() {
   for (const Rule &rule : getRules())
     if (rule.descriptor == type) {
       hasRules = true;
-      if (!rule.isOptional && !attributes.count(rule.name))
+      if (!rule.isOptional && !attributes.contains(rule.name))
         refuse(CUDNN_STATUS_BAD_PARAM,
                "attribute " + std::to_string(int(rule.name)) + " is not set");
     }

@@ -80,7 +80,7 @@ CUresult loadPtx(const char *text, Module &module, std::string &log) {
   module.ptx = text;
   std::string version = directive(module.ptx, ".version"),
               target = directive(module.ptx, ".target");
-  if (version.empty() || target.rfind("sm_", 0) != 0) {
+  if (version.empty() || !target.starts_with("sm_")) {
     log = "ptxas fatal   : Missing .version or .target directive at start of file";
     return CUDA_ERROR_INVALID_PTX;
   }

@@ -38,7 +38,7 @@ TEST(MaxPool, MatchesTheCpuBitForBit) {
         std::vector<Bytes> buffers = {encode(x, dtype),
                                       encode(randomValues(3 * volume(windows.out), 2), dtype)};
         if (grad)
-          buffers.push_back(Bytes(buffers[0].size(), 1));
+          buffers.emplace_back(buffers[0].size(), 1);
         std::vector<Bytes> want = buffers;
         DeviceFixture().run(op, buffersOf(want));
         runReplay(launchMaxPool(op, pointersTo(buffers).data()));
