@@ -1,7 +1,7 @@
 // Finds the values of a JSON text and changes one of them.
 #include "fuzz/JsonMutator.h"
+#include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <vector>
 
 namespace fuzz {
@@ -153,7 +153,7 @@ size_t mutateInput(uint8_t *data, size_t size, size_t maxSize, unsigned seed,
   std::string text = mutate(std::string(reinterpret_cast<char *>(data), size), random);
   if (text.size() > maxSize)
     return size;
-  std::memcpy(data, text.data(), text.size());
+  std::copy(text.begin(), text.end(), data);
   return text.size();
 }
 

@@ -201,7 +201,7 @@ private:
   }
 
   /// Calls functions of the C API. Raises an exception if the function fails.
-  template <typename Function> void run(Function function) {
+  template <typename Function> void run(const Function &function) {
     psrt_status status = PSRT_BAD_ARGUMENT;
     std::string message = "the program is closed";
     {

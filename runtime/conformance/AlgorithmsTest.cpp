@@ -80,7 +80,7 @@ protected:
     matmuls = 0;
     for (std::string line; std::getline(log, line);)
       if (size_t at = line.find(mark); at != std::string::npos) {
-        result = std::atoi(line.c_str() + at + mark.size());
+        result = int(std::strtol(line.c_str() + at + mark.size(), nullptr, 10));
         ++matmuls;
       }
     return result;

@@ -26,7 +26,7 @@ std::vector<int> readSpeeds() {
   std::vector<int> speeds;
   std::istringstream stream(text);
   for (std::string entry; std::getline(stream, entry, ',');)
-    speeds.push_back(entry == "-" ? -1 : std::max(0, std::atoi(entry.c_str())));
+    speeds.push_back(entry == "-" ? -1 : std::max(0, int(std::strtol(entry.c_str(), nullptr, 10))));
   return speeds;
 }
 

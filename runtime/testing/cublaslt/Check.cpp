@@ -18,8 +18,9 @@ size_t typeBytes(int32_t type) {
   case CUDA_R_8F_E4M3:
   case CUDA_R_8F_E5M2:
     return 1;
+  default:
+    return 0;
   }
-  return 0;
 }
 
 bool isFp8(int32_t type) { return typeBytes(type) == 1; }

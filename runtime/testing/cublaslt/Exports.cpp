@@ -5,7 +5,7 @@
 
 namespace psrt::cuda {
 extern "C" CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
-}
+} // namespace psrt::cuda
 
 namespace psrt::fake {
 
@@ -113,9 +113,10 @@ const char *cublasLtGetStatusName(cublasStatus_t status) {
     PSRT_CASE(CUBLAS_STATUS_EXECUTION_FAILED)
     PSRT_CASE(CUBLAS_STATUS_INTERNAL_ERROR)
     PSRT_CASE(CUBLAS_STATUS_NOT_SUPPORTED)
+  default:
+    return "<unknown>";
   }
 #undef PSRT_CASE
-  return "<unknown>";
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,

@@ -195,7 +195,7 @@ void enqueue(const std::shared_ptr<Execution> &execution, CUstream stream) {
   CUresult result = psrt_fake_enqueue(
       stream, "cudnnBackendExecute",
       [](void *data) {
-        usleep(unsigned(std::atoi(setting("PSRT_FAKE_CUDNN_TIME").c_str())));
+        usleep(unsigned(std::strtol(setting("PSRT_FAKE_CUDNN_TIME").c_str(), nullptr, 10)));
         (*static_cast<Shared *>(data))->compute();
       },
       new Shared(execution), [](void *data) { delete static_cast<Shared *>(data); },

@@ -54,7 +54,7 @@ void Machine::logLine(const Stream &stream, const Operation &operation) {
   logLine(stream, text);
 }
 
-void Machine::logLine(const Stream &stream, const std::string &text) {
+void Machine::logLine(const Stream &stream, const std::string &text) const {
   if (!log)
     return;
   std::fprintf(log, "%s: %s\n", stream.name.c_str(), text.c_str());

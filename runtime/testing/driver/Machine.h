@@ -60,7 +60,7 @@ struct Machine {
   std::vector<StreamRef> streamsOf(const Device *device) const;
   /// Writes a line to the log.
   void logLine(const Stream &stream, const Operation &operation);
-  void logLine(const Stream &stream, const std::string &text);
+  void logLine(const Stream &stream, const std::string &text) const;
 };
 
 /// Returns the process's only machine. As in libcuda, the machine is never destroyed, because

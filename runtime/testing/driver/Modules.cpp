@@ -89,7 +89,7 @@ CUresult loadPtx(const char *text, Module &module, std::string &log) {
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   }
   const Settings &settings = machine().settings;
-  if (std::atoi(target.c_str() + 3) > settings.major * 10 + settings.minor) {
+  if (std::strtol(target.c_str() + 3, nullptr, 10) > settings.major * 10 + settings.minor) {
     log = "ptxas fatal   : Program with .target '" + target + "' cannot be compiled to 'sm_" +
           std::to_string(settings.major * 10 + settings.minor) + "'";
     return CUDA_ERROR_NO_BINARY_FOR_GPU;

@@ -61,8 +61,8 @@ protected:
     if (!hasAttentionGraph(problem))
       return "it has no graph";
     try {
-      CudnnPlan(target(), makeAttentionGraph(target(), problem), problem.op.dtype,
-                getMostWorkspace(problem));
+      (void)CudnnPlan(target(), makeAttentionGraph(target(), problem), problem.op.dtype,
+                      getMostWorkspace(problem));
       return "";
     } catch (const CudnnFailure &failure) {
       return failure.what();

@@ -165,7 +165,7 @@ static std::pair<CUresult, std::string> load(const Driver &cu, const char *image
 }
 
 TEST_F(FakeTest, images_that_do_not_load_say_why) {
-  auto expect = [](CUresult result, const char *text, std::pair<CUresult, std::string> got) {
+  auto expect = [](CUresult result, const char *text, const std::pair<CUresult, std::string> &got) {
     EXPECT_EQ(result, got.first);
     EXPECT_NE(std::string::npos, got.second.find(text)) << got.second;
   };
