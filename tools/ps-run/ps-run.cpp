@@ -254,9 +254,13 @@ int main(int argc, char **argv) {
     return printUsageError("no module given: ps-run FILE.mlir [--entry ...] (see --help)");
   if (llvm::Error error = checkModelFile(flags.file))
     return printUsageError(llvm::toString(std::move(error)));
-  for (auto [flag, path] : {std::pair("inputs", &flags.inputs), {"compare", &flags.compare}})
-    if (llvm::Error error = path->empty() ? llvm::Error::success() : checkReadable(flag, *path))
+  for (auto [flag, path] : {std::pair("inputs", &flags.inputs), {"compare", &flags.compare}}) {
+    bool isWrittenFirst = path == &flags.compare && *path == flags.outputs;
+    if (path->empty() || isWrittenFirst)
+      continue;
+    if (llvm::Error error = checkReadable(flag, *path))
       return printUsageError(llvm::toString(std::move(error)));
+  }
   if (!flags.outputs.empty()) {
     llvm::Expected<std::string> output = findOutputFile(flags.outputs);
     if (!output)
