@@ -7,7 +7,10 @@ import torch
 from parashard.errors import InputError, Unsupported
 from parashard.remote import RemoteTensor, Variable
 
-__all__ = ["AutogradDrive", "StepDrive"]
+__all__ = ["LOSS_PART", "AutogradDrive", "StepDrive"]
+
+# Outputs of the evaluate entry from which the runtime averages a loss. The model does not return them.
+LOSS_PART = re.compile(r"loss\.(sum|count|plus|least)(\.\d+)?")
 
 
 def name_gradient(name, module):
@@ -162,6 +165,8 @@ class StepDrive:
     PyTorch in backward of the loss, which adds the gradients of earlier calls and multiplies by the factor of the loss.
     """
 
+    cotangents = frozenset()
+
     def __init__(self, program, outputs, loss, micro_batches):
         """loss: the name of the output that is the loss."""
         self.program = program
@@ -245,7 +250,7 @@ class StepDrive:
 
     def average(self, parts):
         """Returns the loss over several micro-batches: the sum of all terms, divided by their count."""
-        extra = [name for name in parts[0] if re.fullmatch(r"loss\.(sum|count|plus|least)(\.\d+)?", name)]
+        extra = [name for name in parts[0] if LOSS_PART.fullmatch(name)]
         if extra != ["loss.sum", "loss.count"]:
             raise Unsupported("the losses of micro-batches cannot be averaged for this model; evaluate one micro-batch at a time")
         total, count = (sum(part[name] for part in parts) for name in extra)
@@ -285,7 +290,7 @@ class StepDrive:
         elif self.place == "program":
             self.program.set_variable(gradient.name, (values * self.divisor).contiguous())
         else:
-            raise InputError("there are no gradients to change; call loss.backward() first")
+            raise InputError("gradients can be changed only after loss.backward(), and before optimizer.step()")
 
     def zero_grad(self):
         self.place, self.sums = "none", {}

@@ -44,8 +44,7 @@ class Logits:
 
     def __init__(self, model):
         self.model = model
-        cotangents = set(model._drive.outputs).difference(model._signature.parameters)  # have the names of outputs
-        self.names = set(model._program.names("inputs")).difference(cotangents)
+        self.names = set(model._program.names("inputs")).difference(model._drive.cotangents)
         if "input_ids" not in self.names:
             raise Unsupported("generate() needs a model with the input input_ids")
         self.rows, self.length = model._program.describe("inputs", "input_ids")[1]

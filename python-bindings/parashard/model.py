@@ -2,18 +2,17 @@
 
 import contextlib
 import inspect
-import re
 import weakref
 
 import torch
 from torch.utils._pytree import tree_unflatten
 
-from parashard.drives import name_gradient
+from parashard.drives import LOSS_PART, name_gradient
 from parashard.errors import InputError, Unsupported
 from parashard.generation import generate
 from parashard.remote import RemoteTensor, Variable
 
-__all__ = ["CompiledModel", "bind_inputs"]
+__all__ = ["CompiledModel", "bind_inputs", "label_outputs"]
 
 
 def bind_inputs(module, arguments, options):
@@ -46,7 +45,7 @@ def label_outputs(names, labels):
 
     Labels such as "loss.sum", which are parts of a loss, are not returned by the model.
     """
-    labels = [label for label in labels if label in names or not re.fullmatch(r"loss\.(sum|count|plus|least)(\.\d+)?", label)]
+    labels = [label for label in labels if label in names or not LOSS_PART.fullmatch(label)]
     if sum(name is not None for name in names) != len(labels):
         return names
     left = iter(labels)
@@ -83,22 +82,19 @@ class CompiledModel(Fixed):
     Made by `parallelize`. Inputs and outputs are whole (unsharded) tensors on the CPU, with the batch of the example.
     """
 
-    def __init__(self, module, program, make_drive, outputs, spec, trained):
+    def __init__(self, module, program, drive, positions, spec, trained):
         """Copies the structure of a module, and opens its parameters in the program.
 
-        make_drive: `make_drive(names, arguments, positions)` returns the drive for the names of the outputs (each once), those of
-        the arguments of forward, and the names of all outputs in order. outputs: names of the tensors among the model's outputs, or
-        None for other values. spec: their structure. trained: names of the parameters that the optimizer trains.
+        drive: runs the program. positions: the names of the tensors among the model's outputs in order, or None for other values.
+        spec: the structure of the outputs. trained: names of the parameters that the optimizer trains.
         """
         super().__init__()
         self._program = program
         self._signature = inspect.signature(module.forward)
         self._name = type(module).__name__
         self._original = (type(module), getattr(module, "config", None), getattr(module, "generation_config", None))
-        entry = "forward" if "forward" in program.names("entries") else "evaluate"
-        self._positions = label_outputs(outputs, program.names(f"outputs:{entry}"))
-        unique = list(dict.fromkeys(name for name in self._positions if name is not None))
-        self._drive = make_drive(unique, list(self._signature.parameters), self._positions)
+        self._positions = positions
+        self._drive = drive
         self._spec = spec
         self._trained = trained
         self._copy_structure(module)

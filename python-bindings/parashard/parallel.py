@@ -1,6 +1,7 @@
 """Compiles a model and its optimizer for many ranks."""
 
 import contextlib
+import inspect
 import pathlib
 import tempfile
 
@@ -10,7 +11,7 @@ from parashard.compiler import compile_archive
 from parashard.drives import AutogradDrive, StepDrive
 from parashard.errors import Error, InputError, Unsupported
 from parashard.export import add_loss, export
-from parashard.model import CompiledModel, bind_inputs
+from parashard.model import CompiledModel, bind_inputs, label_outputs
 from parashard.optimizer import Optimizer, compile_groups
 from parashard.plan import Plan
 
@@ -89,13 +90,13 @@ def compile_model(plan, model, groups, inputs, drive, options):
         arguments = flag_loss(names, loss) if loss else ["--loss", "none"]
         library = compile_archive(exported.path, [*plan.arguments(), *arguments, *groups.arguments])
     program = _runtime.Program(str(library), ranks=plan.ranks, **options)
-
-    def make_drive(outputs, parameters, positions):
-        if not loss:
-            return AutogradDrive(program, outputs, parameters)
-        return StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
-
-    return CompiledModel(model, program, make_drive, names, spec, groups.trained)
+    positions = label_outputs(names, program.names(f"outputs:{'evaluate' if loss else 'forward'}"))
+    outputs = list(dict.fromkeys(name for name in positions if name is not None))  # each once
+    if loss:
+        made = StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
+    else:
+        made = AutogradDrive(program, outputs, inspect.signature(model.forward).parameters)
+    return CompiledModel(model, program, made, positions, spec, groups.trained)
 
 
 def choose_loss(plan, exported, names, drive):

@@ -238,7 +238,7 @@ TEST(CApi, TwoProgramsInterleaved) {
 TEST(CApi, StepInTwoHalves) {
   psrt_program *program = nullptr;
   ASSERT_EQ(psrt_open(nullptr, nullptr, &program), PSRT_OK) << psrt_last_error(program);
-  EXPECT_EQ(psrt_update(program), PSRT_BAD_ARGUMENT); // there are no gradients
+  EXPECT_EQ(psrt_update(program), PSRT_BAD_ARGUMENT); // no step has begun
   Data data;
   int64_t xShape[] = {16, tinyWidth}, yShape[] = {16}, wShape[] = {tinyWidth};
   psrt_tensor inputs[] = {{"x", data.x.data(), PSRT_F32, 2, xShape},

@@ -20,7 +20,7 @@ public:
   /// Returns the location of an element for messages: "text.bin, byte offset 123".
   virtual std::string where(const Input &input, int64_t sample, int64_t element) const = 0;
   /// Returns how to read the data if its values do not fit the model, such as with another
-  /// --data-type; "" if there is no other way.
+  /// --data-type; "" if no other way is known.
   virtual std::string suggestReading() const { return ""; }
   /// Returns the names of tensors of the source that no input reads.
   virtual std::vector<std::string> unread() const { return {}; }

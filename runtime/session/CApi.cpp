@@ -363,8 +363,8 @@ psrt_status psrt_update(psrt_program *program) {
     session.earlierRuns = 0;
     if (const EntryPoint *step = session.getProgram().entry(EntryKind::Step)) {
       if (!program->hasBegun)
-        PSRT_FAIL(BadArgument, "there are no gradients: call psrt_begin_step first, and no other "
-                               "entry between it and psrt_update");
+        PSRT_FAIL(BadArgument, "psrt_update needs the gradients of a step: call psrt_begin_step "
+                               "before it, and run no entry between the two");
       program->hasBegun = false;
       session.run(*step, 0, false, Extent::Update);
     } else {

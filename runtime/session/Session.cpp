@@ -175,11 +175,12 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
     for (const EntryCode &code : point.programs)
       if (code.updateFrom < 0)
         PSRT_FAIL(BadInput, "the program does not mark where its update begins; compile it again");
+  constexpr uint64_t kStride = 0x9E3779B97F4A7C15; // odd, so that no run has the numbers of another
+  int64_t randomStep = int64_t(uint64_t(step) + kStride * uint64_t(earlierRuns));
   parallel([&](Rank &rank) {
     if (psrt_test_fault)
       psrt_test_fault(rank.index, step);
-    rank.executor->run(rank.executor->bind(point, slot, piecewise), step + earlierRuns * kMostSteps,
-                       extent, microBatch);
+    rank.executor->run(rank.executor->bind(point, slot, piecewise), randomStep, extent, microBatch);
   });
 }
 
