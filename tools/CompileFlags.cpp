@@ -58,11 +58,12 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
          .level = Training,
          .trains = true},
         c.freeze);
-  t.add({"init", "[GLOB=]VALUES",
-         "initial values of parameters exported without data, and with --weights none of any "
-         "parameters: \"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones",
-         Training},
-        c.init);
+  t.add(
+      {"init", "[GLOB=]VALUES",
+       "initial values of the parameters that were exported without data (with --weights none: of "
+       "all parameters): \"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones",
+       Training},
+      c.init);
   t.add({"weights", "FROM",
          "where the program reads weights from: reference (the model's file), copy (a copy inside "
          "the program) or none (the file given to the program's --weights); only ps-compile uses "
@@ -87,7 +88,7 @@ static void addLayoutFlags(FlagTable &t, CompileOptions &c) {
   t.add({.name = "ranks",
          .value = "N",
          .help = "number of ranks; needed for an axis of size *, as in --mesh dp=*,tp=2, and for a "
-                 "search unless --cluster NAME:RANKS gives it",
+                 "search unless --cluster NAME:RANKS specifies this number",
          .level = Planned,
          .inPlan = true},
         c.ranks, {1});

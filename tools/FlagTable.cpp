@@ -297,7 +297,7 @@ Expected<PlanFile> FlagTable::parsePlan(StringRef path) const {
   if (!document)
     return document.takeError();
   if (!document->getRoot().isObject())
-    return createStringError("expected an object of flags, {\"mesh\": \"dp=2\"}");
+    return createStringError("expected an object of flags, such as {\"mesh\": \"dp=2\"}");
   PlanFile plan;
   for (const auto &[name, value] : document->getRoot().getMembers())
     if (Error error = readKey(name, value, plan))

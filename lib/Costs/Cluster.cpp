@@ -228,7 +228,7 @@ private:
       std::optional<double> share = entries.size() == 2 ? entries[1].getAsNumber() : std::nullopt;
       bool ascends = flops && *flops > (points.empty() ? 0 : points.back().flops);
       if (!ascends || !share || *share <= 0 || *share > 1)
-        return fail(where, "has the entry " + pair.describe() +
+        return fail(where, "has the entry " + pair.format() +
                                "; expected [FLOPS, SHARE] with positive, ascending flops and a "
                                "share above 0 and at most 1, such as [1e11, 0.62]");
       points.push_back({*flops, *share});
@@ -257,9 +257,10 @@ private:
     }
     if (!tiers.empty())
       return Error::success();
-    return fail(where, "is " + value.describe() +
-                           "; expected a list of at least one tier, {\"name\": \"network\", "
-                           "\"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
+    return fail(where,
+                "is " + value.describe() +
+                    "; expected a list of at least one tier, such as {\"name\": \"network\", "
+                    "\"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
   }
 
   /// Fails unless each island of a tier consists of two or more complete islands of the tier
@@ -301,7 +302,7 @@ private:
           continue;
         }
       }
-      return fail(where, "has the entry " + element.describe() +
+      return fail(where, "has the entry " + element.format() +
                              "; expected [RANKS, BYTES, SECONDS], such as [8, \"1MB\", \"79us\"]");
     }
     llvm::sort(samples, [](const MeasuredCollective &a, const MeasuredCollective &b) {

@@ -18,7 +18,7 @@ std::string MissingOps::describe(StringRef advice) const {
   std::string text =
       formatv("{0} op{1} of the model cannot be imported:", ops.size(), ops.size() == 1 ? "" : "s");
   for (const auto &[name, uses] : ops)
-    text += formatv("\n  {0}: {1} time{2}, first in {3}", name, uses.count,
+    text += formatv("\n  {0}: {1} use{2}, the first in {3}", name, uses.count,
                     uses.count == 1 ? "" : "s", uses.first);
   return text + "\n" + advice.str();
 }

@@ -122,8 +122,8 @@ static LogicalResult checkReads(rank::ProgramOp program, SymbolTable &symbols) {
         if (!user->isBeforeInBlock(run) && !run->isBeforeInBlock(read))
           return run.emitOpError("writes variable '")
                  << read.getVariableAttr().getValue()
-                 << "' before the last use of a value read from it; read it inside the class "
-                    "function";
+                 << "' before the last use of a value that was read from the variable; read the "
+                    "variable inside the class function";
   }
   return success();
 }

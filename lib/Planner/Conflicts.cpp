@@ -251,7 +251,8 @@ private:
                                 *numbers.fixedBatch));
     bool hasShards = involves({Dp}) || (has(conflict, Ranks) && involves({Pp, Tp}));
     if (has(conflict, Ranks))
-      reasons.push_back(formatv("the sizes of the mesh multiply to the {0} ranks", numbers.ranks));
+      reasons.push_back(
+          formatv("the sizes of the mesh must multiply to the {0} ranks", numbers.ranks));
     if (has(conflict, GlobalBatch))
       reasons.push_back(describeSamples());
     if (hasShards && involves({Batch, FixedBatch, MicroBatches, GlobalBatch}))

@@ -16,7 +16,7 @@ static Expected<int64_t> parseEnd(StringRef text, StringRef whole) {
   if (!text.trim().getAsInteger(10, number) && number >= 0)
     return std::min(number, kMostNumber);
   return createStringError("'" + whole + "': '" + text +
-                           "' is not a whole number; a range is <=8, >=2 or 2..8");
+                           "' is not a whole number; write a range as <=8, >=2 or 2..8");
 }
 
 /// Reads a list such as "1,2,4" or "1|2|4". A comma in a value with `=`, such as "modules=a,b", is
@@ -29,7 +29,7 @@ static Expected<std::vector<std::string>> parseList(StringRef text) {
   for (StringRef part : parts) {
     part = part.trim();
     if (part.empty())
-      return createStringError("'" + text + "' has an empty value; a list is 1,2,4");
+      return createStringError("'" + text + "' has an empty value; write a list as 1,2,4");
     values.push_back(part.str());
   }
   return values;
@@ -47,7 +47,7 @@ Expected<Choices> Choices::parse(StringRef text) {
   }
   StringRef rest = text;
   if ((text.starts_with("<") || text.starts_with(">")) && text.substr(1, 1) != "=")
-    return createStringError("'" + text + "' is not a range; a range is <=8, >=2 or 2..8");
+    return createStringError("'" + text + "' is not a range; write a range as <=8, >=2 or 2..8");
   auto readEnd = [&](std::optional<int64_t> &end, StringRef from) {
     Expected<int64_t> number = parseEnd(from, text);
     if (number)
@@ -205,7 +205,8 @@ Error checkChoices(StringRef flag, const Choices &choices) {
                                joinNames(tried));
   if (none_of(tried, [&](StringRef value) { return choices.allows(value); }))
     return createStringError(" '" + choices.getText() +
-                             "' contains no value that the search tries: " + joinNames(tried));
+                             "' contains none of the searched values; the search tries " +
+                             joinNames(tried));
   return Error::success();
 }
 

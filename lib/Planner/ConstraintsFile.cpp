@@ -77,7 +77,7 @@ public:
       return document.takeError();
     JsonValue root = document->getRoot();
     if (!root.isObject())
-      return createStringError("expected an object of flags, {\"zero\": [0, 1]}");
+      return createStringError("expected an object of flags, such as {\"zero\": [0, 1]}");
     for (const auto &[key, value] : root.getMembers()) {
       if (key == "pipeline_parallel" || key == "tensor_parallel") {
         if (Error error = readGroup(key, value))
@@ -132,7 +132,7 @@ private:
     for (const JsonValue &element : value.getElements()) {
       texts.push_back(getScalar(element).value_or(""));
       if (texts.back().empty())
-        return fail(key, "has the entry " + element.describe() +
+        return fail(key, "has the entry " + element.format() +
                              "; expected a whole number, or a string that is not empty");
     }
     if (texts.empty() || texts.front().empty())
@@ -189,13 +189,15 @@ private:
       std::optional<json::Object> splits =
           entries.size() == 1 ? readPlacement(entries[0].getAsString().value_or("")) : std::nullopt;
       if (!splits)
-        return fail(kPlan, "has the entry \"" + glob + "\" with " + placements.describe() +
-                               "; expected the placement on the tensor axis, [\"Shard(dim=0)\"] or "
-                               "[\"Replicate()\"]");
+        return fail(
+            kPlan, "has the entry \"" + glob + "\" with " + placements.format() +
+                       "; expected the placement on the tensor axis, such as [\"Shard(dim=0)\"] or "
+                       "[\"Replicate()\"]");
       policy.emplace_back(glob, std::move(*splits));
     }
     if (policy.empty())
-      return fail(kPlan, "is empty; expected {\"layer2.weight\": [\"Shard(dim=0)\"]}");
+      return fail(kPlan,
+                  "is empty; expected an object, such as {\"layer2.weight\": [\"Shard(dim=0)\"]}");
     if (any_of(result.flags, [](const auto &flag) { return flag.first == "sharding-policy"; }))
       return fail(kPlan, "is one of two keys for --sharding-policy; keep one of them");
     result.policy = printPolicy(std::move(policy));

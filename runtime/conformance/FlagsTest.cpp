@@ -161,6 +161,13 @@ TEST(Flags, TheCompilerKnowsTheFlagsOfPrograms) {
                                             std::end(parashard::kRunFlags)));
 }
 
+TEST(Flags, HaveOneValueEach) {
+  EXPECT_EQ(errorOf({"--steps"}), "--steps needs a value: --steps N");
+  EXPECT_EQ(errorOf({"--data"}), "--data needs a value: --data FILE");
+  EXPECT_EQ(errorOf({"--steps", "1", "--steps", "2"}),
+            "--steps is given several times; give it once");
+}
+
 TEST(Flags, ANumberHasARange) {
   EXPECT_EQ(errorOf({"--keep", "0", "--save", "x"}),
             "--keep: must be at least 1 and a whole number, not \"0\"");

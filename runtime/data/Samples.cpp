@@ -318,10 +318,9 @@ std::vector<const Input *> inputsOf(const Program &program, const DataOptions &o
 bool labelsAreNext(const Program &program, const DataOptions &options) {
   LabelRule labels = options.labels.value_or(program.labels);
   if (labels == LabelRule::Given)
-    PSRT_FAIL(
-        BadArgument,
-        "the model does not show how labels follow from tokens; give --labels next (labels[t] = "
-        "x[t+1]) or --labels same (the model shifts the labels)");
+    PSRT_FAIL(BadArgument, "the model does not show how the labels are derived from the tokens; "
+                           "give --labels next (labels[t] = "
+                           "x[t+1]) or --labels same (the model shifts the labels)");
   if (program.labels != LabelRule::Given && program.labels != labels)
     PSRT_FAIL(BadArgument,
               "--labels %s contradicts the model: its graph %s, so the model would train on the "
@@ -389,10 +388,11 @@ static DataFormat findFormat(const std::string &path, const char *flag = "--data
   for (const EnumName<DataFormat> &format : EnumNames<DataFormat>::table)
     if (path.ends_with(format.name))
       return format.value;
-  PSRT_FAIL(BadArgument,
-            "%s: \"%s\" is neither a .safetensors, .npz or .npy file of tensors nor a .bin file of "
-            "tokens",
-            flag, path.c_str());
+  PSRT_FAIL(
+      BadArgument,
+      "%s: \"%s\" has an unknown format; give a .safetensors, .npz or .npy file of tensors, or a "
+      ".bin file of tokens",
+      flag, path.c_str());
 }
 
 /// Returns the common format of the files; nullopt for an empty list. Fails if formats differ or a

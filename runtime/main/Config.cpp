@@ -87,7 +87,7 @@ std::vector<std::string> readConfig(const std::string &path, const FlagTable &ta
   if (!stream)
     refuse(path, std::string("cannot be read: ") + std::strerror(errno));
   if ((stream >> std::ws).eof())
-    refuse(path, "the file is empty; expected an object of flags, {\"steps\": 100}");
+    refuse(path, "the file is empty; expected an object of flags, such as {\"steps\": 100}");
   stream.seekg(0);
   Json json;
   try {
@@ -96,7 +96,7 @@ std::vector<std::string> readConfig(const std::string &path, const FlagTable &ta
     refuse(path, describeJsonError(error));
   }
   if (!json.is_object())
-    refuse(path, "expected an object of flags, {\"steps\": 100}");
+    refuse(path, "expected an object of flags, such as {\"steps\": 100}");
   std::vector<std::string> arguments;
   for (auto &[key, value] : json.items()) {
     const FlagTable::Entry &entry = findKey(path, key, table);

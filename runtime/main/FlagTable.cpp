@@ -111,6 +111,19 @@ void FlagTable::checkNames(const std::vector<std::string> &arguments) const {
   }
 }
 
+/// Rewrites CLI11's error about the number of values of a flag. Examples: "--steps needs a value:
+/// --steps N", "--steps is given several times; give it once".
+std::string FlagTable::describeMismatch(const std::string &message) const {
+  std::string flag = message.substr(0, message.find(':'));
+  auto entry = std::find_if(entries.begin(), entries.end(),
+                            [&](const Entry &known) { return dashed(known.info) == flag; });
+  if (entry == entries.end())
+    return message;
+  bool isMissing = message.ends_with("missing");
+  return flag + (isMissing ? " needs a value: " + entry->describe()
+                           : " is given several times; give it once");
+}
+
 void FlagTable::parse(const std::vector<std::string> &arguments) {
   checkNames(arguments);
   for (const Entry &entry : entries)
@@ -125,6 +138,8 @@ void FlagTable::parse(const std::vector<std::string> &arguments) {
     throw CLI::ExtrasError("unexpected argument \"" + app.remaining().back() +
                                "\"; every argument is a flag or the value of one",
                            CLI::ExitCodes::ExtrasError);
+  } catch (const CLI::ArgumentMismatch &error) {
+    throw CLI::ValidationError(describeMismatch(error.what()));
   }
 }
 

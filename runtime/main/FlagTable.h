@@ -109,6 +109,7 @@ public:
 
 private:
   void checkNames(const std::vector<std::string> &arguments) const;
+  std::string describeMismatch(const std::string &message) const;
   /// Returns "--ranks", and "-o" for a name of one letter.
   static std::string dashed(const FlagInfo &info) {
     std::string name = info.name;

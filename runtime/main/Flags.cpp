@@ -74,7 +74,8 @@ void addRanks(FlagTable &t, Flags &f) {
   t.addGroup("Ranks");
   t.add({.name = "config",
          .value = "FILE.json",
-         .help = "read flags from a JSON file, {\"steps\": 100}; the command line takes precedence",
+         .help = "read flags from a JSON file, such as {\"steps\": 100}; the command line takes "
+                 "precedence",
          .isOfProcess = true,
          .isInRunFile = false},
         f.config);
@@ -97,11 +98,12 @@ void addData(FlagTable &t, Flags &f) {
                          f.data.type);
   t.addChoice<LabelRule>({"labels", "RULE",
                           "next (labels[t] = x[t+1]) | same (the model shifts the labels); "
-                          "default: as found in the graph"},
+                          "default: the rule that the graph shows"},
                          f.data.labels, {LabelRule::Next, LabelRule::Same});
   t.add({"fill", "INPUT=V", "INPUT=V: fill an input with a constant"},
         [&f](const std::string &text) { f.data.fills.push_back(parseAssignment("--fill", text)); });
-  t.add({"shuffle", "", "shuffle the samples each epoch, keyed by --seed"}, f.shuffle);
+  t.add({"shuffle", "", "shuffle the samples of each epoch, in an order that --seed determines"},
+        f.shuffle);
   t.add({"seed", "N", "seed of shuffling, dropout and initial values (default: 0)"}, f.seed,
         NumberRange{0, UINT64_MAX});
   t.add({"epochs", "N", "number of passes over the data (default: 1)"}, f.epochs, NumberRange{0});

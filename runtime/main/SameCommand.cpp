@@ -51,7 +51,8 @@ void compare(const Command &first, const Command &other, size_t rank) {
     PSRT_FAIL(
         BadArgument,
         "rank %zu has other flags than rank 0: rank 0 has %s, rank %zu has %s instead; give all "
-        "ranks the same flags (only rank 0 writes files other than checkpoints)",
+        "ranks the same flags, also for output files (only rank 0 writes them, except for "
+        "checkpoints)",
         rank, findMissing(first, other).c_str(), rank, findMissing(other, first).c_str());
 }
 

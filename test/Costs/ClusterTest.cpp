@@ -60,7 +60,7 @@ TEST(Cluster, ErrorsNameTheKeyAndTheValue) {
             "c.json: tiers[0] lacks the key \"ranks\", which only the last tier may omit");
   EXPECT_EQ(
       getError(change("[1e8, 0.9]", "[1e5, 0.9]")),
-      "c.json: device.matmul.f32.efficiency has the entry a list; expected [FLOPS, SHARE] "
+      "c.json: device.matmul.f32.efficiency has the entry [1e5,0.9]; expected [FLOPS, SHARE] "
       "with positive, ascending flops and a share above 0 and at most 1, such as [1e11, 0.62]");
   EXPECT_EQ(getError(change("[[1e6, 0.5], [1e8, 0.9]]", "[]")),
             "c.json: device.matmul.f32.efficiency is an empty list; expected a list of [FLOPS, "
@@ -82,9 +82,10 @@ std::string getErrorOf(llvm::StringRef key, llvm::StringRef value) {
 }
 
 TEST(Cluster, NeedsATier) {
-  EXPECT_EQ(getErrorOf("tiers", "[]"),
-            "c.json: tiers is an empty list; expected a list of at least one tier, {\"name\": "
-            "\"network\", \"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
+  EXPECT_EQ(
+      getErrorOf("tiers", "[]"),
+      "c.json: tiers is an empty list; expected a list of at least one tier, such as {\"name\": "
+      "\"network\", \"bandwidth\": \"43GB/s\", \"latency\": \"10us\"}");
 }
 
 TEST(Cluster, MeasuredTimesGrowExceptForNoise) {

@@ -13,7 +13,7 @@ func.func @use(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "use"}
 rank.program @p pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<4xf32>
   %a = ps.read @a : tensor<4xf32>
-  // expected-error @+1 {{'rank.run' op writes variable 'a' before the last use of a value read from it; read it inside the class function}}
+  // expected-error @+1 {{'rank.run' op writes variable 'a' before the last use of a value that was read from the variable; read the variable inside the class function}}
   rank.run @set (%x) variables [@a] : (tensor<4xf32>) -> ()
   %y = rank.run @use (%a) : (tensor<4xf32>) -> tensor<4xf32>
 }

@@ -42,15 +42,15 @@ TEST(Conflicts, DoNotRefuseWhatIsPossible) {
 TEST(Conflicts, OfAxesAndRanksNameBoth) {
   EXPECT_EQ(
       Problem(4, 16).mesh("pp=8").check(),
-      "--mesh pp=8 and --cluster x:4 contradict each other: the sizes of the mesh multiply to "
+      "--mesh pp=8 and --cluster x:4 contradict each other: the sizes of the mesh must multiply to "
       "the 4 ranks; use --mesh pp=2 or 4, or --cluster x:8 or 16");
   EXPECT_EQ(
       Problem(8, 16).mesh("tp=3").check(),
-      "--mesh tp=3 and --cluster x:8 contradict each other: the sizes of the mesh multiply to "
+      "--mesh tp=3 and --cluster x:8 contradict each other: the sizes of the mesh must multiply to "
       "the 8 ranks; use --mesh tp=2 or 4, or --cluster x:6 or 9");
   EXPECT_EQ(
       Problem(8, 16).mesh("pp=2,dp=2,tp=4").check(),
-      "--mesh pp=2,dp=2,tp=4 and --cluster x:8 contradict each other: the sizes of the mesh "
+      "--mesh pp=2,dp=2,tp=4 and --cluster x:8 contradict each other: the sizes of the mesh must "
       "multiply to the 8 ranks; use --mesh pp=1, or --mesh dp=1, or --mesh tp=2, or --cluster "
       "x:16");
 }
@@ -100,7 +100,7 @@ TEST(Conflicts, WithPipelinesNameTheRule) {
   split.numbers.stages = 3;
   EXPECT_EQ(
       split.check(),
-      "--split-method NAME,... and --cluster x:4 contradict each other: the sizes of the mesh "
+      "--split-method NAME,... and --cluster x:4 contradict each other: the sizes of the mesh must "
       "multiply to the 4 ranks; the modules give 3 stages, which must equal the pipeline axis "
       "times "
       "--num-chunks; use --cluster x:3 or 6");

@@ -49,7 +49,7 @@ TEST(ConstraintsFile, KeepsTheOrderOfAShardingPlan) {
 }
 
 TEST(ConstraintsFile, WithErrorsNameTheKey) {
-  EXPECT_EQ(read("[]"), "expected an object of flags, {\"zero\": [0, 1]}");
+  EXPECT_EQ(read("[]"), "expected an object of flags, such as {\"zero\": [0, 1]}");
   EXPECT_EQ(read(R"({"zerro": 1})"), "unknown key \"zerro\"; did you mean 'zero'?");
   std::string scalars = "; expected a whole number, a string such as \"<=8\" or \"*\", or a list "
                         "such as [1, 2]";
@@ -58,7 +58,7 @@ TEST(ConstraintsFile, WithErrorsNameTheKey) {
   EXPECT_EQ(read(R"({"zero": []})"), "\"zero\" is an empty list" + scalars);
   std::string entries = "; expected a whole number, or a string that is not empty";
   EXPECT_EQ(read(R"({"zero": [1, true]})"), "\"zero\" has the entry true" + entries);
-  EXPECT_EQ(read(R"({"zero": [[1]]})"), "\"zero\" has the entry a list" + entries);
+  EXPECT_EQ(read(R"({"zero": [[1]]})"), "\"zero\" has the entry [1]" + entries);
   EXPECT_EQ(read(R"({"pipeline_parallel.split_method": "simulator"})"),
             "\"pipeline_parallel.split_method\" is \"simulator\"; expected uniform, parameters, "
             "flops, time, auto or manual");
@@ -82,8 +82,9 @@ TEST(ConstraintsFile, WithErrorsNameTheKey) {
             "\"pipeline_parallel\" is an empty list; expected an object, such as "
             "{\"split_method\": \"flops\"}");
   EXPECT_EQ(read(R"json({"tensor_parallel.sharding_plan": {"w": ["Partial()"]}})json"),
-            "\"tensor_parallel.sharding_plan\" has the entry \"w\" with a list; expected the "
-            "placement on the tensor axis, [\"Shard(dim=0)\"] or [\"Replicate()\"]");
+            "\"tensor_parallel.sharding_plan\" has the entry \"w\" with "
+            "[\"Partial()\"]; expected the placement on the tensor axis, such as "
+            "[\"Shard(dim=0)\"] or [\"Replicate()\"]");
 }
 
 } // namespace

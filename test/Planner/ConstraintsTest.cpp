@@ -25,12 +25,12 @@ TEST(Choices, AreValuesListsAndRanges) {
 }
 
 TEST(Choices, WithErrorsNameTheText) {
-  EXPECT_EQ(getError("<2"), "'<2' is not a range; a range is <=8, >=2 or 2..8");
-  EXPECT_EQ(getError("<=x"), "'<=x': 'x' is not a whole number; a range is <=8, >=2 or 2..8");
+  EXPECT_EQ(getError("<2"), "'<2' is not a range; write a range as <=8, >=2 or 2..8");
+  EXPECT_EQ(getError("<=x"), "'<=x': 'x' is not a whole number; write a range as <=8, >=2 or 2..8");
   EXPECT_EQ(getError("8..2"), "'8..2': the range is empty");
-  EXPECT_EQ(getError("1||2"), "'1||2' has an empty value; a list is 1,2,4");
-  EXPECT_EQ(getError(""), "'' has an empty value; a list is 1,2,4");
-  EXPECT_EQ(getError("1,,2"), "'1,,2' has an empty value; a list is 1,2,4");
+  EXPECT_EQ(getError("1||2"), "'1||2' has an empty value; write a list as 1,2,4");
+  EXPECT_EQ(getError(""), "'' has an empty value; write a list as 1,2,4");
+  EXPECT_EQ(getError("1,,2"), "'1,,2' has an empty value; write a list as 1,2,4");
 }
 
 TEST(MeshChoices, KeepTheOrderOfTheirAxes) {
@@ -65,7 +65,8 @@ TEST(SearchedValues, AreTheValuesOfConstraints) {
   EXPECT_EQ(check("zero", "1..7"), "");
   EXPECT_EQ(check("batch", ">=3"), "");
   EXPECT_EQ(check("sharding-policy", "tables|my.json"), "");
-  EXPECT_EQ(check("zero", ">=4"), " '>=4' contains no value that the search tries: 0, 1, 2 and 3");
+  EXPECT_EQ(check("zero", ">=4"),
+            " '>=4' contains none of the searched values; the search tries 0, 1, 2 and 3");
   EXPECT_EQ(check("num-chunks", "1|5"), " '5' is not searched; the search tries 1, 2, 3 and 4");
   EXPECT_EQ(check("recompute", "budget=1GB"),
             " 'budget=1GB' is not searched; the search tries none, selective and full");

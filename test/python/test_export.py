@@ -249,7 +249,7 @@ def test_ops_that_the_compiler_does_not_know_are_named(tmp_path, monkeypatch, ca
     main([f"{tmp_path}/model.py:make", "-o", f"{tmp_path}/m.pt2"])
     said = capsys.readouterr().out
     assert "ps-compile cannot import this model: " in said and "next:" not in said and (tmp_path / "m.pt2").exists()
-    assert re.search(r"aten.lgamma.default: 1 time, first in the model itself \(.*model.py:5\)", said)
+    assert re.search(r"aten.lgamma.default: 1 use, the first in the model itself \(.*model.py:5\)", said)
     assert not export(Plain(), {"x": draw(4)[0]}, tmp_path / "plain.pt2").unsupported
     monkeypatch.setattr("parashard.export.find_tool", lambda name: None)
     done = export(Plain(), {"x": draw(4)[0]}, tmp_path / "m.pt2")

@@ -312,7 +312,7 @@ def test_all_unsupported_ops_are_listed(tmp_path):
             return torch.erfinv(x).sum() + torch.logcumsumexp(x, 0).sum() + torch.erfinv(x * 0.5).sum()
 
     odd = models.Model("odd", Odd(), {"x": torch.rand(4, 4)}).export(tmp_path / "odd.pt2")
-    refuse(odd, "aten.erfinv.default: 2 times", "aten.logcumsumexp.default: 1 time", "test_import.py:", "2 ops")
+    refuse(odd, "aten.erfinv.default: 2 uses", "aten.logcumsumexp.default: 1 use", "test_import.py:", "2 ops")
 
 
 def test_unsupported_dtype(tmp_path):

@@ -235,7 +235,7 @@ def unfolded(q, y):
 def test_view_by_an_unknown_op(tmp_path, write):
     archive = save(tmp_path, write, False)
     said = run([tools_folder() / "ps-compile", archive, "-o", "program"], cwd=tmp_path, expect=1)
-    assert "aten.unfold.default: 1 time" in said
+    assert "aten.unfold.default: 1 use" in said
 
 
 @torch.library.custom_op("parashard_test::fill", mutates_args={"target"})
@@ -283,7 +283,7 @@ UNKNOWN = {
 def test_write_by_an_unknown_op(tmp_path, write):
     archive = save(tmp_path, write, False)
     said = run([tools_folder() / "ps-compile", archive, "-o", "program"], cwd=tmp_path, expect=1)
-    assert f"{UNKNOWN[write]}: 1 time" in said and "test_in_place.py:" in said
+    assert f"{UNKNOWN[write]}: 1 use" in said and "test_in_place.py:" in said
 
 
 @pytest.mark.parametrize("write", [maybe_a_view, diagonal, einsum], ids=lambda w: w.__name__)

@@ -344,14 +344,14 @@ def test_choices_and_loops_that_are_refused(tmp_path):
     onnx_models.graph([*first, helper.make_node("If", ["condition"], ["y"], then_branch=negative, else_branch=fancy)], X, ["y"], path=path)
     onnx_models.refuse(tmp_path, path, "'If'", "condition that depends on inputs", "known at import")
     onnx_models.graph(by_rows(fancy, negative, ["y"]), X, ["y"], path=path, domains=["com.example"])
-    onnx_models.refuse(tmp_path, path, "'If'", "com.example.Fancy: 1 time")
+    onnx_models.refuse(tmp_path, path, "'If'", "com.example.Fancy: 1 use")
     onnx_models.graph(by_rows(negative, negative, ["y", "z"]), X, ["y", "z"], path=path)
     onnx_models.refuse(tmp_path, path, "'If'", "no 'then_branch' with 2 results")
     body = helper.make_graph([helper.make_node("Neg", ["a"], ["b"])], "body", [onnx_models.value("a", f32, [4])], [helper.make_empty_tensor_value_info("b")])
     scan = helper.make_node("Scan", ["x"], ["y"], body=body, num_scan_inputs=1)
     loop = helper.make_node("Loop", ["", ""], ["z"], body=body)
     onnx_models.graph([scan, loop], X, ["y", "z"], path=path)
-    onnx_models.refuse(tmp_path, path, "2 ops of the model", "Loop: 1 time", "Scan: 1 time")
+    onnx_models.refuse(tmp_path, path, "2 ops of the model", "Loop: 1 use", "Scan: 1 use")
 
 
 # ---- attributes and fields that are not read --------------------------------------------------------------------------------------------
@@ -609,8 +609,8 @@ def test_unsupported_ops_are_listed_at_once(tmp_path):
         nodes[1].metadata_props.add(key=key, value=value)
     path = tmp_path / "model.onnx"
     onnx_models.graph(nodes, X, list("abcd"), path=path, domains=["com.example"])
-    said = onnx_models.refuse(tmp_path, path, "3 ops of the model", "NonZero: 2 times", "Det: 1 time, first in layers.0 (model.py:7)",
-                              "com.example.Fancy: 1 time")
+    said = onnx_models.refuse(tmp_path, path, "3 ops of the model", "NonZero: 2 uses", "Det: 1 use, the first in layers.0 (model.py:7)",
+                              "com.example.Fancy: 1 use")
     assert "Unique" not in said
 
 

@@ -39,7 +39,7 @@ POLICIES = re.search(r"shardings of the weights: (.*? or FILE\.json)", (ROOT / "
 VALUES = [
     (["--zero", "4"], "--zero takes a number from 0 to 3, not '4'"),
     (["--zero", "0|4"], "--zero takes a number from 0 to 3, not '4'"),
-    (["--zero", ">=4"], "--zero '>=4' contains no value that the search tries: 0, 1, 2 and 3"),
+    (["--zero", ">=4"], "--zero '>=4' contains none of the searched values; the search tries 0, 1, 2 and 3"),
     (["--schedule", "foo"], "--schedule: unknown schedule 'foo'; the nearest names are"),
     (["--schedule", "1f1b|foo"], "--schedule: unknown schedule 'foo'; the nearest names are"),
     (["--recompute", "foo"], "--recompute takes none, selective, full, full+communication, modules=GLOB,... or budget=BYTES, not 'foo'"),

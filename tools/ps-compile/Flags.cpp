@@ -56,7 +56,7 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
          "GPU target the preset of its generation"},
         f.automatic);
   t.add({"plan", "PLAN.json",
-         "read Plan flags from a JSON file, {\"mesh\": \"dp=2\"}; the command line takes "
+         "read Plan flags from a JSON file, such as {\"mesh\": \"dp=2\"}; the command line takes "
          "precedence"},
         f.planFile);
   t.add({"write-plan", "PLAN.json",

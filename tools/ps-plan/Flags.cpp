@@ -33,7 +33,8 @@ void addFlags(PlanLine &line, bool predicts) {
       line.predicts);
   t.add({"plan", "PLAN.json", "with --predict: read Plan flags from a file"}, line.planFile);
   t.add({"constraints", "FILE.json",
-         "read constraints from a file, {\"zero\": [0, 1], \"mesh\": \"tp=<=8\"}; the command line "
+         "read constraints from a file, such as {\"zero\": [0, 1], \"mesh\": \"tp=<=8\"}; the "
+         "command line "
          "takes precedence"},
         line.constraintsFile);
   t.add({"memory", "BYTES",
@@ -43,9 +44,11 @@ void addFlags(PlanLine &line, bool predicts) {
   t.add({"time-limit", "SECONDS",
          "end the search after this time, with the best plan so far (default: 30)"},
         line.timeLimit, {1});
-  t.add({"why-not", "CHOICE",
-         "also find the best plan with this choice, and compare it: tp=4, zero=3; repeatable"},
-        line.whyNot);
+  t.add(
+      {"why-not", "CHOICE",
+       "also find the best plan with this choice, such as tp=4 or zero=3, and compare it with the "
+       "fastest plan; repeatable"},
+      line.whyNot);
   t.add({"finalists", "K",
          "compile the best K plans, and write plan-1.json, plan-2.json, ... to the folder that -o "
          "names"},
@@ -64,7 +67,7 @@ void addFlags(PlanLine &line, bool predicts) {
           line.compares);
   t.add({"o", "PLAN.json",
          "write the plan (with --predict: the price) to this file; with --finalists, write the "
-         "plans to this folder; -: to standard output"},
+         "plans to this folder; '-': standard output"},
         line.output);
   if (!predicts)
     t.takeConstraints();

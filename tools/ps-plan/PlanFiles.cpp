@@ -101,7 +101,7 @@ static llvm::Expected<llvm::json::Object> readPlan(const FlagTable &table,
     return fail(path, llvm::toString(value.takeError()));
   llvm::json::Object *plan = value->getAsObject();
   if (!plan)
-    return fail(path, "is not a plan; expected an object of flags, {\"mesh\": \"dp=2\"}");
+    return fail(path, "is not a plan; expected an object of flags, such as {\"mesh\": \"dp=2\"}");
   std::vector<std::string> known = table.listPlanFlags();
   known.insert(known.end(), {"predicted", "measured"});
   for (const auto &[key, member] : *plan)

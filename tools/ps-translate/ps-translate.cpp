@@ -1,4 +1,4 @@
-// ps-translate: imports a model exported from PyTorch and writes it as a module of level 0.
+// ps-translate: imports a .pt2 or ONNX model, and writes a module of level 0.
 #include "dialects/ps/Refusal.h"
 #include "tools/CommandLine.h"
 
@@ -26,7 +26,7 @@ EXAMPLES
   In Python:   program = torch.export.export(model.train(), (input_ids, labels))
                torch.export.save(program, "gpt.pt2")
                torch.onnx.export(model, (input_ids, labels), "gpt.onnx", dynamo=True, optimize=False)
-  Here:        ps-translate --import-pt2 gpt.pt2 -o gpt.mlir
+  In a shell:  ps-translate --import-pt2 gpt.pt2 -o gpt.mlir
                ps-translate --import-onnx gpt.onnx -o gpt.mlir
                ps-translate --import-pt2 gpt.pt2 --check                        only check that the import is supported
                ps-translate --import-pt2 gpt.pt2 --batch 32 -o gpt.mlir         for an export with a dynamic batch

@@ -62,7 +62,7 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
   if (number < kLeast || !known || !known->isCPUStringValid(architecture))
     return ps::createFlagError("target cuda:" + architecture,
                                ": unsupported architecture; use sm_80, sm_90, sm_100 or "
-                               "another number from 80 on, without a letter suffix");
+                               "another architecture from sm_80 on, without a letter suffix");
   // Asks for PTX 8.0 on these older architectures. For newer ones, LLVM selects the PTX version.
   bool hasPtx80 = llvm::is_contained({80u, 86u, 87u, 89u, 90u}, number);
   result.machine.reset(target->createTargetMachine(triple, architecture, hasPtx80 ? "+ptx80" : "",

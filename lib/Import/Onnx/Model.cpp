@@ -108,7 +108,7 @@ static Error checkSize(const onnx::TensorProto &t, uint64_t size) {
   if (!expected)
     return createStringError("tensor '" + t.name() + "' has an impossible shape");
   if (*expected != size)
-    return createStringError(formatv("tensor '{0}' needs {1} bytes by its shape, but has {2}; "
+    return createStringError(formatv("tensor '{0}' has {2} bytes, but its shape needs {1}; "
                                      "export it again",
                                      t.name(), *expected, size)
                                  .str());
@@ -123,7 +123,7 @@ Expected<std::vector<char>> decodeTensor(const onnx::TensorProto &message) {
 }
 
 Error OnnxModel::error(const Twine &message) const {
-  return createStringError("'" + path + "': " + message);
+  return createStringError("'" + path + "' " + message);
 }
 
 Expected<StringRef> OnnxModel::map(StringRef file) const {
@@ -206,7 +206,7 @@ Error OnnxModel::checkOpset() {
     if (set.domain().empty() || set.domain() == "ai.onnx")
       opset = set.version();
   if (opset == 0)
-    return error("names no opset for ONNX's default domain; export it again");
+    return error("has no opset for ONNX's default domain; export it again");
   if (opset < kMinOpset || opset > kMaxOpset)
     return error(
         formatv("has opset {0}; supported are {1} to {2}: export with opset_version=20, or "
@@ -239,7 +239,7 @@ Error OnnxModel::addTensor(StringRef message) {
   tensor.dtype = proto.data_type();
   tensor.dims.assign(proto.dims().begin(), proto.dims().end());
   if (Error e = locate(proto, data, tensor))
-    return error(toString(std::move(e)));
+    return createStringError("'" + path + "': " + toString(std::move(e)));
   if (!byName.try_emplace(tensor.name, tensors.size()).second)
     return error("has two initializers named '" + tensor.name + "'");
   tensors.push_back(std::move(tensor));
@@ -341,8 +341,9 @@ Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &te
     return createStringError(name + " has its data in '" + file.str() +
                              "', which does not exist; copy it next to the model");
   if (!isBelow(file, folder))
-    return createStringError(name + " has its data in '" + file.str() +
-                             "', a link that leaves the model's folder, which is not allowed");
+    return createStringError(
+        name + " has its data in '" + file.str() +
+        "', a link to a file outside the model's folder, which is not allowed");
   if (tensor.offset > available || (hasLength && length > available - tensor.offset))
     return createStringError(
         formatv(
