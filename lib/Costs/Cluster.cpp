@@ -181,9 +181,7 @@ private:
   }
 
   Error readDevice(JsonValue value, StringRef where, Device &device) {
-    auto matmul = [&](JsonValue member, StringRef place) {
-      return readMatmuls(member, place, device);
-    };
+    auto matmul = [&](JsonValue member, StringRef key) { return readMatmuls(member, key, device); };
     if (Error error = readObject(
             value, where,
             {{"target", true, readTarget(device.target)},
@@ -206,15 +204,15 @@ private:
     static constexpr StringLiteral kTypes[] = {"f32", "bf16", "f16", "f8"};
     std::vector<Field> fields;
     for (StringRef type : kTypes)
-      fields.push_back({type, type == "f32", [&, type](JsonValue member, StringRef place) {
-                          return readRate(member, place, device.matmul[type.str()]);
+      fields.push_back({type, type == "f32", [&, type](JsonValue member, StringRef key) {
+                          return readRate(member, key, device.matmul[type.str()]);
                         }});
     return readObject(value, where, fields);
   }
 
   Error readRate(JsonValue value, StringRef where, MatmulRate &rate) {
-    auto efficiency = [&](JsonValue member, StringRef place) {
-      return readEfficiency(member, place, rate.efficiency);
+    auto efficiency = [&](JsonValue member, StringRef key) {
+      return readEfficiency(member, key, rate.efficiency);
     };
     return readObject(value, where,
                       {{"peak", true, readQuantity(rate.peak, Unit::FlopsPerSecond)},
@@ -242,16 +240,16 @@ private:
   Error readTiers(JsonValue value, StringRef where, std::vector<Tier> &tiers) {
     std::vector<JsonValue> elements = value.getElements();
     for (auto [i, element] : llvm::enumerate(elements)) {
-      std::string place = formatv("{0}[{1}]", where, i);
+      std::string key = formatv("{0}[{1}]", where, i);
       Tier tier;
       if (Error error =
-              readObject(element, place,
+              readObject(element, key,
                          {{"name", true, readText(tier.name)},
                           {"ranks", false, readCount(tier.ranks, int64_t(1) << 40)},
                           {"bandwidth", true, readQuantity(tier.bandwidth, Unit::BytesPerSecond)},
                           {"latency", true, readQuantity(tier.latency, Unit::Seconds, false)}}))
         return error;
-      if (Error error = checkNesting(place, tier, tiers, i + 1 == elements.size()))
+      if (Error error = checkNesting(key, tier, tiers, i + 1 == elements.size()))
         return error;
       tiers.push_back(std::move(tier));
     }
@@ -284,8 +282,8 @@ private:
                                                "all_to_all", "permute"};
     std::vector<Field> fields;
     for (StringRef kind : kKinds)
-      fields.push_back({kind, false, [&, kind](JsonValue member, StringRef place) {
-                          return readSamples(member, place, cluster.measured[kind.str()]);
+      fields.push_back({kind, false, [&, kind](JsonValue member, StringRef key) {
+                          return readSamples(member, key, cluster.measured[kind.str()]);
                         }});
     return readObject(value, where, fields);
   }

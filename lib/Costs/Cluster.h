@@ -88,9 +88,9 @@ struct Cluster {
   std::optional<int64_t> getMostRanks() const;
 };
 
-/// Returns copies of a cluster. In each copy, one figure is multiplied by 1 - `share` or 1 +
-/// `share`: the rate of matmuls, the memory bandwidth, the time of a launch, or the bandwidth or
-/// latency of one tier.
+/// Returns two copies of a cluster for each of its figures: one with the figure multiplied by 1 -
+/// `share`, and one by 1 + `share`. The figures are the rate of matmuls, the memory bandwidth, the
+/// time of a launch, and the bandwidth and latency of each tier.
 std::vector<Cluster> varyFigures(const Cluster &cluster, double share);
 
 /// Reads a cluster from JSON (docs/planning.md). An error message starts with `path`, and contains

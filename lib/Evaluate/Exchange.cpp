@@ -96,7 +96,7 @@ LogicalResult Exchange::settle() {
           return refuse(coordinate, other.op, first, part.op);
       for (int64_t member : rendezvous.members)
         queues[{member, rendezvous.queue}].pop_front();
-      rendezvous.isOver = moved = true;
+      rendezvous.isComplete = moved = true;
     }
   }
   return success();

@@ -25,7 +25,7 @@ public:
                                 std::vector<PerRank> values);
   /// Completes every rendezvous that can complete. Fails if the ops of its members do not match.
   mlir::LogicalResult settle();
-  bool isOver(Number rendezvous) const { return rendezvousList[rendezvous].isOver; }
+  bool isComplete(Number rendezvous) const { return rendezvousList[rendezvous].isComplete; }
   const std::vector<PerRank> &getContribution(Number rendezvous, int64_t member) const {
     return rendezvousList[rendezvous].parts.at(member).values;
   }
@@ -44,7 +44,7 @@ private:
     std::string queue;
     std::vector<int64_t> members;
     std::map<int64_t, Part> parts; ///< by coordinate
-    bool isOver = false;
+    bool isComplete = false;
   };
   using QueueKey = std::tuple<std::string, std::vector<int64_t>>; ///< queue and members
 

@@ -76,7 +76,7 @@ FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
     return true;
   if (failed(exchange.settle()))
     return failure();
-  if (!exchange.isOver(started->second))
+  if (!exchange.isComplete(started->second))
     return false;
   Operation *by = op.getToken().getDefiningOp();
   if (auto receive = dyn_cast<rank::RecvOp>(by))
@@ -88,7 +88,7 @@ FailureOr<bool> Evaluator::finishWait(rank::WaitOp op, Frame &frame) {
 }
 
 LogicalResult Evaluator::checkMembers(Operation *op) {
-  if (!pipeline || !goesOver(op, pipeline))
+  if (!pipeline || !usesAxis(op, pipeline))
     return success();
   return op->emitOpError() << "over " << op->getAttr("axes")
                            << " is started only by pipeline coordinate " << current
@@ -108,7 +108,7 @@ FailureOr<bool> Evaluator::reduceOverPipeline(AllReduceOp op, Cursor &cursor) {
   if (failed(exchange.settle()))
     return failure();
   Exchange::Number rendezvous = frame.started[op.getResult()];
-  if (!exchange.isOver(rendezvous))
+  if (!exchange.isComplete(rendezvous))
     return false;
   frame.values[op.getResult()] = std::move(exchange.reduce(rendezvous, op.getKind()).front());
   return true;

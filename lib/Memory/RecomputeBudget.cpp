@@ -49,8 +49,8 @@ private:
   int getValue(Value value) {
     auto [it, isNew] = numbers.insert({value, int(graph.values.size())});
     if (isNew) {
-      bool isThere =
-          isa<BlockArgument>(value) || recomputer.isBuiltAnywhere(value) || isUsedElsewhere(value);
+      bool isThere = isa<BlockArgument>(value) || recomputer.isClonedPerSegment(value) ||
+                     isUsedElsewhere(value);
       graph.values.push_back({isThere ? 0 : getBytes(value)});
     }
     return it->second;

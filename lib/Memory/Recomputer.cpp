@@ -59,7 +59,7 @@ bool Recomputer::moves(Operation *op) const {
            simplify(wanted ? wanted : mesh.getReplicated(type.getRank()), type.getShape(), mesh);
   };
   for (auto [operand, needed] : llvm::zip(op->getOperands(), runs.operands))
-    if (!isBuiltAnywhere(operand) && differs(getSharding(operand), needed, operand) &&
+    if (!isClonedPerSegment(operand) && differs(getSharding(operand), needed, operand) &&
         !isMovedAgain(operand, needed, getSegment(op)))
       return true;
   for (auto [result, raw] : llvm::zip(op->getResults(), runs.results))
@@ -79,7 +79,7 @@ bool Recomputer::isMovedAgain(Value value, ShardingAttr needed,
          });
 }
 
-bool Recomputer::isBuiltAnywhere(Value value) const {
+bool Recomputer::isClonedPerSegment(Value value) const {
   Operation *producer = value.getDefiningOp();
   return producer && cloneable.contains(producer);
 }

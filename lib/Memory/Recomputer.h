@@ -36,7 +36,7 @@ public:
   static bool isKept(mlir::Value value, int64_t segment);
   /// Returns true if each segment has its own clone of the value's producer. Example: the read of a
   /// parameter.
-  bool isBuiltAnywhere(mlir::Value value) const;
+  bool isClonedPerSegment(mlir::Value value) const;
 
   /// Clones the ops that compute the values `rerun.dropped`, and makes the segment's backward use
   /// the clones.

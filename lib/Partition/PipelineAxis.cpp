@@ -39,7 +39,7 @@ Operation *findSplitOver(ModuleOp module, StringAttr axis) {
   return found;
 }
 
-bool goesOver(Operation *op, StringAttr axis) {
+bool usesAxis(Operation *op, StringAttr axis) {
   if (!isCollective(op) && !isa<ShardIndexOp, ShardSliceOp, rank::StartOp>(op))
     return false;
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
@@ -96,7 +96,7 @@ LogicalResult verifyPipelineAxis(ModuleOp module, PipelineAxisLabels labels) {
                                 << (allowed.empty() ? "none" : allowed);
   }
   WalkResult result = module.walk([&](Operation *op) {
-    if (!goesOver(op, axis) || isReductionOfCoordinates(op, axis))
+    if (!usesAxis(op, axis) || isReductionOfCoordinates(op, axis))
       return WalkResult::advance();
     return (void)refuseCollective(op, axis, labels.collectives), WalkResult::interrupt();
   });

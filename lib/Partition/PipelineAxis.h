@@ -16,7 +16,7 @@ mlir::Operation *findSplitOver(mlir::ModuleOp module, mlir::StringAttr axis);
 
 /// Returns true if `op` has `axis` in its attribute `axes`, and is a collective, a `rank.start`, a
 /// `ps.shard_index` or a `ps.shard_slice`.
-bool goesOver(mlir::Operation *op, mlir::StringAttr axis);
+bool usesAxis(mlir::Operation *op, mlir::StringAttr axis);
 
 /// Returns true if `op` is an all_reduce over `axis` alone in a stage function of `update` or
 /// `count`. Such an op reduces a value over pipeline coordinates. The function of each coordinate

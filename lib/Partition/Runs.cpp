@@ -58,6 +58,7 @@ namespace {
 /// Maps each op of a function to the index of its run.
 using Homes = DenseMap<Operation *, unsigned>;
 
+/// Completes runs: adds clones of ops, and sets inputs, variables, keys and results.
 class Completer {
 public:
   Completer(std::vector<Run> &runs, const DenseSet<Operation *> &cloneable)

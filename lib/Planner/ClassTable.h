@@ -79,8 +79,8 @@ struct TableFacts {
 
 /// Reads the table of a module at level `placed` without a pipeline and with one micro-batch.
 /// Prices collectives for `axes`: the axes of the module's mesh, but with any sizes and in any
-/// order. `facts` keeps what the next tables of the same module need too. Fails if the module has
-/// no training step.
+/// order. Stores in `facts` the data that later tables of the same module also need. Fails if the
+/// module has no training step.
 llvm::Expected<ClassTable> readClassTable(mlir::ModuleOp module, const costs::Cluster &cluster,
                                           llvm::ArrayRef<ir::AxisSize> axes, TableFacts &facts);
 

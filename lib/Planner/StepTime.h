@@ -11,7 +11,7 @@
 
 namespace parashard::planner {
 
-/// Names a use of the time of a step.
+/// The categories into which the time of a step is divided.
 enum class Part {
   Matmul,         ///< matmuls, convolutions and attention of forward and backward
   Kernel,         ///< generated kernels and other library calls of forward and backward

@@ -12,7 +12,7 @@ using namespace parashard::ps;
 namespace parashard::precision {
 
 VariableOp getReadVariable(Value value) {
-  auto read = dyn_cast_or_null<ReadOp>(getOrigin(value));
+  auto read = dyn_cast_or_null<ReadOp>(skipViews(value));
   return read ? SymbolTable::lookupNearestSymbolFrom<VariableOp>(read, read.getVariableAttr())
               : VariableOp();
 }

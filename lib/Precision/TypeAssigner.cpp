@@ -89,7 +89,7 @@ void TypeAssigner::assign(Operation *op) {
     computed.insert(op->result_begin(), op->result_end());
 }
 
-Operation *getOrigin(Value value) {
+Operation *skipViews(Value value) {
   Operation *op = value.getDefiningOp();
   while (isa_and_nonnull<BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op))
     op = op->getOperand(0).getDefiningOp();
@@ -97,7 +97,7 @@ Operation *getOrigin(Value value) {
 }
 
 static bool isSplat(Value value) {
-  auto constant = dyn_cast_or_null<ConstantOp>(getOrigin(value));
+  auto constant = dyn_cast_or_null<ConstantOp>(skipViews(value));
   return constant && constant.getValue().isSplat();
 }
 
@@ -105,7 +105,7 @@ bool TypeAssigner::hasInexactNumber(Operation *op) const {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     if (!isConvertible(operand) || !isSplat(operand))
       return false;
-    auto numbers = cast<DenseFPElementsAttr>(cast<ConstantOp>(getOrigin(operand)).getValue());
+    auto numbers = cast<DenseFPElementsAttr>(cast<ConstantOp>(skipViews(operand)).getValue());
     APFloat value = numbers.getSplatValue<APFloat>();
     bool loses = false;
     value.convert(narrow.getFloatSemantics(), APFloat::rmNearestTiesToEven, &loses);
@@ -137,7 +137,7 @@ FloatType TypeAssigner::chooseType(Operation *op, const ps::OpPrecision &precisi
 /// Returns true if `bias` is a parameter and `sum` is the result of a `Compute` op. The bias is
 /// then converted to the type of `sum`.
 bool TypeAssigner::isBiasOf(Value bias, Value sum) {
-  auto read = dyn_cast_or_null<ReadOp>(getOrigin(bias));
+  auto read = dyn_cast_or_null<ReadOp>(skipViews(bias));
   return read && active.contains(read.getResult()) && computed.contains(sum);
 }
 

@@ -10,7 +10,7 @@ namespace parashard::precision {
 
 /// Returns the op that computed a value, looking through broadcast, reshape, transpose and slice;
 /// null for function arguments.
-mlir::Operation *getOrigin(mlir::Value value);
+mlir::Operation *skipViews(mlir::Value value);
 
 /// Assigns types to the values of one function, and inserts conversions. The types of the
 /// function's arguments and results do not change.

@@ -58,12 +58,12 @@ private:
     double free = 0;
     for (size_t at : sortBy([](auto &a, auto &b) { return a.from < b.from; })) {
       const AwayTime &away = problem.away[at];
-      double over = std::max(free, begins[away.from + 1]) + getDuration(away);
-      int64_t gone = problem.onlyHidden ? findStep(over, away.from + 1) : findAfterWork(away.from);
-      bool returnsInTime = !problem.onlyHidden || over + getDuration(away) <= begins[away.to];
+      double end = std::max(free, begins[away.from + 1]) + getDuration(away);
+      int64_t gone = problem.onlyHidden ? findStep(end, away.from + 1) : findAfterWork(away.from);
+      bool returnsInTime = !problem.onlyHidden || end + getDuration(away) <= begins[away.to];
       if (gone >= away.to || !returnsInTime)
         continue;
-      free = over;
+      free = end;
       positions[at] = StashPosition{gone, away.to};
     }
   }
@@ -104,13 +104,13 @@ private:
     for (size_t at : order)
       if (positions[at])
         add(at, -problem.away[at].bytes);
-    int64_t most = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+    int64_t peak = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
     for (size_t at : order) {
       if (!positions[at])
         continue;
       auto begin = live.begin() + positions[at]->gone, end = live.begin() + positions[at]->fetch;
       int64_t bytes = problem.away[at].bytes;
-      if (std::any_of(begin, end, [&](int64_t there) { return there + bytes > most; }))
+      if (std::any_of(begin, end, [&](int64_t other) { return other + bytes > peak; }))
         continue;
       add(at, bytes);
       positions[at].reset();

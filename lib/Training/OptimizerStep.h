@@ -41,8 +41,8 @@ public:
 /// for t = 1 and beta = 0.999, the relative error is about 1.3e-5.
 mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, double beta);
 
-/// Scalars that all parameters of an optimizer share. t is `count` + 1. Scalars that the optimizer
-/// does not need are null.
+/// Scalars that all parameters of an optimizer's group share. t is `count` + 1. Scalars that the
+/// optimizer does not need are null.
 struct GroupScalars {
   mlir::Value lr;          ///< tensor<f32>
   mlir::Value count;       ///< number of earlier steps that were not skipped, tensor<f32>

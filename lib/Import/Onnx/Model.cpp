@@ -285,8 +285,8 @@ static bool isBelow(StringRef file, StringRef folder) {
 }
 
 /// Fails if the SHA-1 of the tensor's file is not `expected`.
-Error OnnxModel::checkSum(const OnnxTensor &tensor, StringRef expected) {
-  std::string &found = sums[tensor.file];
+Error OnnxModel::verifyChecksum(const OnnxTensor &tensor, StringRef expected) {
+  std::string &found = checksums[tensor.file];
   if (found.empty()) {
     Expected<StringRef> file = map(tensor.file);
     if (!file)
@@ -354,7 +354,7 @@ Error OnnxModel::locateExternal(const onnx::TensorProto &message, OnnxTensor &te
   tensor.file = file.str().str();
   tensor.size = hasLength ? length : available - tensor.offset;
   if (!checksum.empty())
-    if (Error e = checkSum(tensor, checksum))
+    if (Error e = verifyChecksum(tensor, checksum))
       return e;
   return checkSize(message, tensor.size);
 }

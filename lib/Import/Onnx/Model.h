@@ -67,7 +67,7 @@ private:
   llvm::Error addTensor(llvm::StringRef message);
   llvm::Error locate(const onnx::TensorProto &message, const Chunk &data, OnnxTensor &tensor);
   llvm::Error locateExternal(const onnx::TensorProto &message, OnnxTensor &tensor);
-  llvm::Error checkSum(const OnnxTensor &tensor, llvm::StringRef expected);
+  llvm::Error verifyChecksum(const OnnxTensor &tensor, llvm::StringRef expected);
   llvm::Error error(const llvm::Twine &message) const;
   llvm::Expected<llvm::StringRef> map(llvm::StringRef file) const;
 
@@ -77,7 +77,8 @@ private:
   std::vector<OnnxTensor> tensors;
   llvm::StringMap<unsigned> byName;
   mutable std::map<std::string, std::unique_ptr<llvm::MemoryBuffer>> buffers;
-  std::map<std::string, std::string> sums; ///< SHA-1 of files for which the model has a checksum
+  /// SHA-1 of files for which the model has a checksum.
+  std::map<std::string, std::string> checksums;
 };
 
 /// Returns the value of a key in a message's metadata, or "".

@@ -71,7 +71,7 @@ public:
       return false;
     open.remove(last->getResult(0));
     ops.push_back(last);
-    hasCurve |= isTranscendental(last);
+    hasTranscendental |= isTranscendental(last);
     for (Value operand : last->getOperands())
       if (!getSplat(operand))
         open.insert(operand);
@@ -83,7 +83,7 @@ public:
   /// Returns true if the expression has several ops, contains a transcendental op, and depends on
   /// only one value, which has the type of the result.
   bool isCandidate() const {
-    return ops.size() > 1 && hasCurve && getArgument() &&
+    return ops.size() > 1 && hasTranscendental && getArgument() &&
            getArgument().getType() == root->getResult(0).getType();
   }
 
@@ -94,7 +94,7 @@ private:
   Operation *root;
   llvm::SetVector<Value> open;  ///< values that the expression reads, except splats
   SmallVector<Operation *> ops; ///< ops of the expression, in reverse order
-  bool hasCurve = false;
+  bool hasTranscendental = false;
 };
 
 ps::Tensor makeTensor(Type element, llvm::function_ref<double(int64_t)> value) {
