@@ -78,7 +78,7 @@ bool isGone(const Socket &socket) {
 }
 
 /// Rank 0's side of the rendezvous.
-class Hub {
+class Server {
   struct Member {
     Socket socket;
     ProcessInfo info;
@@ -86,7 +86,7 @@ class Hub {
   };
 
 public:
-  Hub(const Socket &listener, const ProcessInfo &info, const JobKey &key)
+  Server(const Socket &listener, const ProcessInfo &info, const JobKey &key)
       : listener(listener), key(key), acceptor(sizeof(Hello), /*greets=*/true) {
     rendezvous.sockets.resize(info.size);
     rendezvous.infos.resize(info.size);
@@ -95,7 +95,7 @@ public:
     wasAside.resize(info.size);
     rendezvous.infos[0] = info;
     std::strcpy(rendezvous.infos[0].address, "127.0.0.1");
-    rendezvous.hub = "127.0.0.1";
+    rendezvous.rank0Address = "127.0.0.1";
     missing = info.size - 1;
   }
 
@@ -127,11 +127,12 @@ private:
     std::memcpy(&hello, arrival.message.data(), sizeof(hello));
     const ProcessInfo &info = hello.info;
     std::string address = peerAddress(arrival.socket), text;
-    Header::Kind kind = judge(hello, arrival.challenge, address, text);
+    Header::Kind kind = chooseReply(hello, arrival.challenge, address, text);
     if (kind == Header::Welcome)
       return welcome(info.rank, {std::move(arrival.socket), info, hello.nonce});
     bool sent = sendMessage(arrival.socket, key, hello.nonce, kind, text, secondsFromNow(0.2));
-    if (!sent || kind != Header::OtherFlags || rendezvous.sockets[info.rank] || isThere(info.rank))
+    if (!sent || kind != Header::OtherFlags || rendezvous.sockets[info.rank] ||
+        isConnectedAside(info.rank))
       return;
     // Only the first attempt of a rank extends the wait, so that repeated attempts cannot extend it
     // forever.
@@ -155,7 +156,9 @@ private:
     rendezvous.sockets[rank] = std::move(member.socket);
   }
 
-  bool isThere(int rank) const { return aside[rank].socket && !isGone(aside[rank].socket); }
+  bool isConnectedAside(int rank) const {
+    return aside[rank].socket && !isGone(aside[rank].socket);
+  }
 
   /// Returns whether every missing rank has a process that was set aside and is still connected.
   /// The wait until `asideUntil` lets processes of this job arrive first, so that processes of
@@ -164,20 +167,20 @@ private:
     if (missing == 0 || std::chrono::steady_clock::now() < asideUntil)
       return false;
     for (int rank = 1; rank < int(aside.size()); ++rank)
-      if (!rendezvous.sockets[rank] && !isThere(rank))
+      if (!rendezvous.sockets[rank] && !isConnectedAside(rank))
         return false;
     return true;
   }
 
   /// Returns the reply to `hello`, and sets `why` for Refused. A process of another job that
   /// searches the same ports gets OtherJob, without a warning.
-  Header::Kind judge(const Hello &hello, const Nonce &challenge, const std::string &address,
-                     std::string &why) {
+  Header::Kind chooseReply(const Hello &hello, const Nonce &challenge, const std::string &address,
+                           std::string &why) {
     const ProcessInfo &mine = rendezvous.infos[0], &info = hello.info;
     if (info.job != mine.job)
       return Header::OtherJob;
     if (!isEqual(hello.proof, hello.sign(key, challenge))) {
-      intruder = address;
+      withoutKey = address;
       warnRefused(format("a process at %s claims to be rank %d but does not know this job's secret "
                          "(PSRT_JOB_SECRET); it was refused",
                          address.c_str(), info.rank));
@@ -189,7 +192,7 @@ private:
                  "the same number of ranks",
                  info.rank, info.size, mine.size);
     } else if (info.command != mine.command) {
-      other = address;
+      withOtherFlags = address;
       return Header::OtherFlags;
     } else if (rendezvous.sockets[info.rank] && !isGone(rendezvous.sockets[info.rank])) {
       why = format("two processes claim rank %d: the second, from %s, was refused; the first came "
@@ -211,11 +214,11 @@ private:
         "%d of %zu processes did not connect to rank 0 within %g s (PSRT_TIMEOUT): rank%s %s%s",
         missing, rendezvous.sockets.size(), seconds, missing > 1 ? "s" : "", names.c_str(),
         missing > listed ? ", ..." : "");
-    if (!intruder.empty())
-      text += "; a process at " + intruder +
+    if (!withoutKey.empty())
+      text += "; a process at " + withoutKey +
               " does not know the job's secret; give all processes the same PSRT_JOB_SECRET";
-    if (!other.empty())
-      text += "; a process at " + other +
+    if (!withOtherFlags.empty())
+      text += "; a process at " + withOtherFlags +
               " has other flags or another program and may belong to another job";
     for (size_t rank = 1; rank < rendezvous.sockets.size(); ++rank)
       if (rendezvous.sockets[rank])
@@ -232,15 +235,15 @@ private:
   std::vector<Member> aside; ///< processes with other flags, by rank
   std::vector<bool> wasAside;
   Deadline asideUntil;
-  std::string intruder; ///< address of the last process without the key
-  std::string other;    ///< address of the last process with other flags
+  std::string withoutKey;     ///< address of the last process without the key
+  std::string withOtherFlags; ///< address of the last process with other flags
   int missing;
 };
 
 /// The connection of a rank other than 0 to one address where rank 0 may listen.
-class Spoke {
+class Client {
 public:
-  Spoke(Socket socket, const ProcessInfo &info, const JobKey &key)
+  Client(Socket socket, const ProcessInfo &info, const JobKey &key)
       : socket(std::move(socket)), info(info), key(key) {}
 
   /// Performs the handshake. Returns whether the other end is rank 0 of this job. If not, may set
@@ -333,8 +336,8 @@ ProcessInfo makeProcessInfo(int rank, int size, uint64_t job) {
 }
 
 static bool isAddress(const char *text) {
-  in6_addr room;
-  return inet_pton(AF_INET, text, &room) == 1 || inet_pton(AF_INET6, text, &room) == 1;
+  in6_addr parsed;
+  return inet_pton(AF_INET, text, &parsed) == 1 || inet_pton(AF_INET6, text, &parsed) == 1;
 }
 
 std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const ProcessInfo &mine) {
@@ -352,14 +355,15 @@ std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const Proc
 }
 
 std::string Rendezvous::addressOf(int rank) const {
-  // A rank with a loopback address is on rank 0's host. This process reaches that host at `hub`.
+  // A rank with a loopback address is on rank 0's host. This process reaches that host at
+  // `rank0Address`.
   std::string address = infos[rank].address;
-  return isLoopback(address) ? hub : address;
+  return isLoopback(address) ? rank0Address : address;
 }
 
 Rendezvous hostRendezvous(const Socket &listener, const ProcessInfo &info, const JobKey &key,
                           double seconds) {
-  return Hub(listener, info, key).run(seconds);
+  return Server(listener, info, key).run(seconds);
 }
 
 /// Joins the rendezvous through one candidate. Returns nullopt if the other end is not rank 0 of
@@ -368,16 +372,16 @@ static std::optional<Rendezvous> tryToJoin(Connector::Answer answer, const Proce
                                            const JobKey &key, double seconds,
                                            const std::string &where, std::string &hint) {
   const Candidate &candidate = answer.candidate;
-  Spoke spoke(std::move(answer.socket), info, key);
+  Client client(std::move(answer.socket), info, key);
   std::string address = candidate.address + " port " + std::to_string(candidate.port);
-  if (!spoke.greet(address, hint))
+  if (!client.greet(address, hint))
     return std::nullopt;
   Rendezvous rendezvous;
-  rendezvous.hub = candidate.address;
+  rendezvous.rank0Address = candidate.address;
   // Waits 2 s longer than rank 0, so that rank 0's error, which names the missing ranks, arrives
   // first.
-  rendezvous.infos = spoke.receiveInfos(secondsFromNow(seconds + 2), where);
-  rendezvous.sockets.push_back(std::move(spoke.socket));
+  rendezvous.infos = client.receiveInfos(secondsFromNow(seconds + 2), where);
+  rendezvous.sockets.push_back(std::move(client.socket));
   return rendezvous;
 }
 

@@ -37,7 +37,7 @@ std::string findBadProcessInfo(const std::vector<ProcessInfo> &infos, const Proc
 struct Rendezvous {
   std::vector<Socket> sockets;
   std::vector<ProcessInfo> infos; ///< by rank
-  std::string hub;                ///< address at which this process reached rank 0
+  std::string rank0Address;       ///< address at which this process reached rank 0
 
   /// Returns the address at which this process can connect to a rank.
   std::string addressOf(int rank) const;

@@ -462,11 +462,11 @@ TEST_F(Conformance, MovesBytesToTheFirstAndFromIt) {
   auto communication = makeCommunication();
   for (int from = 1; from < job->size(); ++from) {
     std::vector<int> mine(1000, 7 * job->rank()), received(1000);
-    communication->bring(from, mine.data(), received.data(), 4000, "a test");
+    communication->sendToRank0(from, mine.data(), received.data(), 4000, "a test");
     EXPECT_EQ(received, std::vector<int>(1000, job->rank() == 0 ? 7 * from : 0));
   }
   std::vector<int> shared(1000, job->rank() == 0 ? 5 : 0);
-  communication->share(shared.data(), 4000, "a test");
+  communication->broadcast(shared.data(), 4000, "a test");
   EXPECT_EQ(shared, std::vector<int>(1000, 5));
 }
 

@@ -70,14 +70,14 @@ Outcome train(const std::string &target, bool traced = false) {
   return result;
 }
 
-std::string faultOf(const std::string &target) {
+std::string errorOf(const std::string &target) {
   try {
     train(target);
   } catch (const Error &error) {
     EXPECT_EQ(int(error.status.code), 3);
     return error.what();
   }
-  return "no fault";
+  return "no error";
 }
 
 class Cuda : public testing::Test {
@@ -91,7 +91,7 @@ protected:
 
 } // namespace
 
-TEST_F(Cuda, AProgramComputesWhatItDoesOnTheCpu) {
+TEST_F(Cuda, AProgramHasTheResultsOfTheCpu) {
   Outcome cpu = train("cpu");
   for (const char *graphs : {"1", "0"}) {
     Environment environment("PSRT_CUDA_GRAPHS", graphs);
@@ -133,7 +133,7 @@ TEST_F(Cuda, TracesHaveTheTimesOfTheStream) {
   }
 }
 
-TEST_F(Cuda, MemoryIsReachedInPieces) {
+TEST_F(Cuda, MemoryIsReadAndWrittenInPieces) {
   DeviceFixture fixture(1, "cuda:replay");
   constexpr int64_t count = 5 << 20; // 20 MiB of 4-byte elements, in more than four pieces
   auto memory = fixture.getRank().makeMemory(2 * count * 4);
@@ -216,32 +216,32 @@ TEST_F(Cuda, RunsWithoutGraphsIfTheyAreNotSupported) {
   EXPECT_EQ(cuda.losses, train("cpu").losses);
 }
 
-TEST_F(Cuda, NamesWhatIsTooOld) {
+TEST_F(Cuda, ReportsOldDriversAndGpus) {
   {
     Environment environment("PSRT_FAKE_VERSION", "11080");
-    EXPECT_EQ(faultOf("cuda:replay"), "this machine's CUDA driver is for CUDA 11.8, but the "
+    EXPECT_EQ(errorOf("cuda:replay"), "this machine's CUDA driver is for CUDA 11.8, but the "
                                       "program needs 12.0; install a newer driver, or compile with "
                                       "--target cpu");
   }
   Environment environment("PSRT_FAKE_CAPABILITY", "8.0");
-  std::string fault = faultOf("cuda:sm_90");
-  EXPECT_NE(fault.find("compiled for sm_90, but GPU 0"), std::string::npos) << fault;
-  EXPECT_NE(fault.find("has sm_80; compile it with --target cuda:sm_80"), std::string::npos)
-      << fault;
-  EXPECT_NE(faultOf("cuda:sm_90a").find("has sm_80"), std::string::npos);
+  std::string error = errorOf("cuda:sm_90");
+  EXPECT_NE(error.find("compiled for sm_90, but GPU 0"), std::string::npos) << error;
+  EXPECT_NE(error.find("has sm_80; compile it with --target cuda:sm_80"), std::string::npos)
+      << error;
+  EXPECT_NE(errorOf("cuda:sm_90a").find("has sm_80"), std::string::npos);
 }
 
-TEST_F(Cuda, NamesWhatIsMissing) {
+TEST_F(Cuda, ReportsMissingDriversAndMemory) {
   {
     Environment environment("PSRT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
     EXPECT_EQ(
-        faultOf("cuda:replay"),
+        errorOf("cuda:replay"),
         "no CUDA driver on this machine (/nowhere/libcuda.so.1): run the program on a machine "
         "with a driver, or compile with --target cpu");
   }
-  EXPECT_NE(faultOf("cuda:sm_90").find("this program is compiled for sm_90"), std::string::npos);
+  EXPECT_NE(errorOf("cuda:sm_90").find("this program is compiled for sm_90"), std::string::npos);
   Environment environment("PSRT_FAKE_MEMORY", "1000000");
-  std::string fault = faultOf("cuda:replay");
-  EXPECT_NE(fault.find("a rank needs 33.56 MB"), std::string::npos) << fault;
-  EXPECT_NE(fault.find("values and scratch 0.00 MB"), std::string::npos) << fault;
+  std::string error = errorOf("cuda:replay");
+  EXPECT_NE(error.find("a rank needs 33.56 MB"), std::string::npos) << error;
+  EXPECT_NE(error.find("values and scratch 0.00 MB"), std::string::npos) << error;
 }

@@ -164,10 +164,10 @@ public:
   virtual int countWaiting() const { return 0; }
   /// Sends `data` of rank `from` to `received` on rank 0. Works only in jobs of several processes,
   /// while no entry runs. All processes must make the same call. Error messages contain `purpose`.
-  virtual void bring(int from, const void *data, void *received, size_t bytes,
-                     const std::string &purpose) {}
-  /// Broadcasts `data` of rank 0 to all ranks, under the conditions of `bring`.
-  virtual void share(void *data, size_t bytes, const std::string &purpose) {}
+  virtual void sendToRank0(int from, const void *data, void *received, size_t bytes,
+                           const std::string &purpose) {}
+  /// Broadcasts `data` of rank 0 to all ranks, under the conditions of `sendToRank0`.
+  virtual void broadcast(void *data, size_t bytes, const std::string &purpose) {}
 };
 
 /// A device, shared by the ranks of this process.
@@ -204,8 +204,8 @@ public:
   /// Gathers one text per rank. Returns the texts by rank on rank 0, and an empty list on other
   /// ranks.
   virtual std::vector<std::string> collect(const std::string &text) = 0;
-  /// Waits until all ranks have called this function (a barrier).
-  virtual void meet() = 0;
+  /// Waits until all ranks have called this function.
+  virtual void barrier() = 0;
   /// Connects the ranks. All processes make the call with the same mesh and queue names.
   virtual std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                            const std::vector<Queue> &queues) = 0;

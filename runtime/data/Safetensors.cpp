@@ -18,7 +18,7 @@ static constexpr struct {
                   {"I16", Dtype::I16},   {"I8", Dtype::I8},          {"U8", Dtype::U8},
                   {"BOOL", Dtype::Bool}, {"F8_E4M3", Dtype::F8E4M3}, {"F8_E5M2", Dtype::F8E5M2}};
 
-static const char *fileName(Dtype dtype) {
+static const char *nameInFile(Dtype dtype) {
   for (const auto &entry : fileDtypes)
     if (entry.dtype == dtype)
       return entry.name;
@@ -107,10 +107,10 @@ SafetensorsFile::Tensor SafetensorsFile::readEntry(const std::string &name,
   std::vector<int64_t> range = fields.integers("data_offsets", 0);
   if (range.size() != 2)
     fields.refuse("data_offsets", "two numbers");
-  bool lies = range[0] <= range[1] && range[1] <= available;
-  tensor.bytes = lies ? range[1] - range[0] : 0;
+  bool isInside = range[0] <= range[1] && range[1] <= available;
+  tensor.bytes = isInside ? range[1] - range[0] : 0;
   std::optional<int64_t> count = tryCountElements(tensor.shape);
-  if (!lies)
+  if (!isInside)
     PSRT_FAIL(
         BadInput,
         "\"%s\" is truncated or damaged: tensor \"%s\" claims bytes %lld to %lld, but the file "
@@ -146,7 +146,7 @@ std::string SafetensorsWriter::header() const {
   int64_t offset = 0;
   for (const auto &[name, entry] : entries) {
     int64_t bytes = byteSize(entry.dtype, entry.shape);
-    json[name] = {{"dtype", fileName(entry.dtype)},
+    json[name] = {{"dtype", nameInFile(entry.dtype)},
                   {"shape", entry.shape},
                   {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;

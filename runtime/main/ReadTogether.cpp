@@ -12,7 +12,7 @@ std::optional<Status> findErrorOfAny(Session &session, const std::optional<Statu
                             [](const std::string &message) { return !message.empty(); });
   Status status;
   status.code = StatusCode::BadInput;
-  status.message = session.share(first == messages.end() ? "" : *first);
+  status.message = session.broadcast(first == messages.end() ? "" : *first);
   return status;
 }
 

@@ -82,7 +82,7 @@ void checkSameCommand(Job &job, const ProgramSource &source, const Flags &flags,
   std::vector<std::string> texts = job.collect(print(command));
   for (size_t rank = 1; rank < texts.size(); ++rank)
     compare(parse(texts[0]), parse(texts[rank]), rank);
-  job.meet(); // all ranks wait for the comparison on rank 0
+  job.barrier(); // all ranks wait for the comparison on rank 0
 }
 
 } // namespace psrt

@@ -23,7 +23,7 @@ Json describeFile(const std::string &path, size_t blocks) {
     MappedFile file(path);
     std::string blockHashes;
     auto add = [&](size_t at, size_t bytes) {
-      blockHashes += sumOfBytes(file.data() + at, std::min(bytes, file.size() - at));
+      blockHashes += hashOfBytes(file.data() + at, std::min(bytes, file.size() - at));
     };
     if (file.size() > 0)
       add(0, kEnd);
@@ -31,7 +31,7 @@ Json describeFile(const std::string &path, size_t blocks) {
       add(file.size() - kEnd, kEnd);
     for (size_t i = 0; file.size() > 2 * kEnd && i < blocks; ++i)
       add(file.size() / blocks * i, kBlock);
-    return {{"bytes", file.size()}, {"sum", sumOfBytes(blockHashes.data(), blockHashes.size())}};
+    return {{"bytes", file.size()}, {"sum", hashOfBytes(blockHashes.data(), blockHashes.size())}};
   } catch (const Error &) {
     return {}; // the error is reported when the run opens the file
   }
@@ -117,7 +117,7 @@ void checkSameInputs(Session &session, const Flags &flags, const WeightFiles *we
 void checkSharedFolder(Session &session, const std::string &folder) {
   if (!session.isOneOfMany())
     return;
-  std::string text = session.share(session.isFirst() ? FolderLock::readRecord(folder) : "");
+  std::string text = session.broadcast(session.isFirst() ? FolderLock::readRecord(folder) : "");
   std::vector<std::string> found = session.collect(findsLock(folder, text) ? "yes" : "no");
   for (size_t rank = 1; rank < found.size(); ++rank)
     if (found[rank] != "yes")

@@ -109,7 +109,7 @@ public:
     bool isThere = session.step == startedAt && isLoadedFromSave(flags);
     if (!flags.save.empty() && savedAt != session.step && !isThere)
       save();
-    if (std::string failure = session.share(getFailure()); !failure.empty())
+    if (std::string failure = session.broadcast(getFailure()); !failure.empty())
       PSRT_FAIL(BadInput, "%s", failure.c_str());
     if (stopped && evaluator && evaluatedAt != session.step && !badData)
       evaluate();

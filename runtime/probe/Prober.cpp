@@ -107,8 +107,9 @@ int64_t Prober::countMatmuls(const Probe &probe) const {
 
 /// Returns the repeats that rank 0 has chosen, in every process.
 Prober::Repeats Prober::agree(const Repeats &chosen) {
-  std::istringstream text(session.share(format("%lld %lld %lld", (long long)chosen.samples,
-                                               (long long)chosen.runs, (long long)chosen.matmuls)));
+  std::istringstream text(
+      session.broadcast(format("%lld %lld %lld", (long long)chosen.samples, (long long)chosen.runs,
+                               (long long)chosen.matmuls)));
   Repeats result;
   text >> result.samples >> result.runs >> result.matmuls;
   return result;

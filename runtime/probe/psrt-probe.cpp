@@ -129,7 +129,7 @@ RankLayout findLayout(Job *job, int64_t ranks) {
           "each host, one host after the other",
           (long long)perHost, (long long)ranks);
   Mesh mesh{{{"ranks", AxisKind::Data, ranks}}};
-  job->makeCommunication(mesh, {})->share(&perHost, sizeof(perHost), "comparing hosts");
+  job->makeCommunication(mesh, {})->broadcast(&perHost, sizeof(perHost), "comparing hosts");
   return {ranks / perHost, perHost};
 }
 

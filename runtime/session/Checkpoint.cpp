@@ -57,7 +57,7 @@ static void writeText(const fs::path &path, const std::string &text) {
 
 static std::string sumOf(const Json &json) {
   std::string text = json.dump();
-  return sumOfBytes(text.data(), text.size());
+  return hashOfBytes(text.data(), text.size());
 }
 
 /// Returns the ranges as JSON: [[[begin, end], ...] per dim].
@@ -148,7 +148,7 @@ template <typename Body> void CheckpointWriter::inFirst(Body &&body) {
   } catch (const Error &error) {
     failure = error.status.message;
   }
-  if (failure = session.share(failure); !failure.empty())
+  if (failure = session.broadcast(failure); !failure.empty())
     throw SaveFailed({StatusCode::BadInput, failure, __FILE__, __LINE__});
 }
 
@@ -219,7 +219,7 @@ Json CheckpointWriter::writeRank(const Rank &rank) const {
     std::string path = (partial / file.name).string();
     file.writer.write(path);
     MappedFile written(path);
-    result[file.name] = {{"bytes", written.size()}, {"sum", sumOfFile(written)}};
+    result[file.name] = {{"bytes", written.size()}, {"sum", hashOfFile(written)}};
   }
   return result;
 }
@@ -292,7 +292,7 @@ static std::string describeSaved(const std::string &path, const Json &files) {
 }
 
 std::string CheckpointWriter::save(const RunPosition &position) {
-  partial = folder / session.share(kPartialPrefix + drawUniqueName());
+  partial = folder / session.broadcast(kPartialPrefix + drawUniqueName());
   inFirst([&] { makeFolder(); }); // other processes wait until the folder exists
   collectSums();
   std::vector<std::string> reports = session.collect(writeHere().dump());

@@ -52,7 +52,7 @@ std::string findBadWeight(Session &session, const NamedTensors &tensors) {
   });
   for (const std::string &other : session.collect(bad))
     bad = bad.empty() ? other : bad;
-  return session.share(bad);
+  return session.broadcast(bad);
 }
 
 } // namespace psrt

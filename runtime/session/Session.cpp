@@ -335,7 +335,8 @@ void Session::bringFrom(int index, const RankTensor &tensor, int64_t stage,
       from = copy.data();
     }
   }
-  amongProcesses([&] { communication->bring(index, from, received.data(), bytes, kReading); });
+  amongProcesses(
+      [&] { communication->sendToRank0(index, from, received.data(), bytes, kReading); });
 }
 
 /// Returns whether every rank with the tensor holds all of its elements, without padding.
@@ -365,7 +366,7 @@ void Session::gatherAll(const RankTensor &tensor, char *whole, const RecordedSca
     return;
   }
   gatherOwn(tensor, whole, recorded);
-  amongProcesses([&] { communication->share(whole, bytes, kReading); });
+  amongProcesses([&] { communication->broadcast(whole, bytes, kReading); });
 }
 
 bool Session::isAny(bool here) {
@@ -375,10 +376,10 @@ bool Session::isAny(bool here) {
   amongProcesses([&] {
     for (int from = 1; from < options.job->size(); ++from) {
       char other = 0;
-      communication->bring(from, &any, &other, 1, "agreeing on the next step");
+      communication->sendToRank0(from, &any, &other, 1, "agreeing on the next step");
       any |= isFirst() && other;
     }
-    communication->share(&any, 1, "agreeing on the next step");
+    communication->broadcast(&any, 1, "agreeing on the next step");
   });
   return any;
 }
@@ -390,15 +391,15 @@ std::vector<std::string> Session::collect(const std::string &text) {
   return result;
 }
 
-std::string Session::share(const std::string &text) {
+std::string Session::broadcast(const std::string &text) {
   if (!options.job)
     return text;
   std::string result = text;
   amongProcesses([&] {
     uint64_t bytes = text.size();
-    communication->share(&bytes, sizeof(bytes), "sharing a text");
+    communication->broadcast(&bytes, sizeof(bytes), "broadcasting a text");
     result.resize(bytes);
-    communication->share(result.data(), bytes, "sharing a text");
+    communication->broadcast(result.data(), bytes, "broadcasting a text");
   });
   return result;
 }
@@ -489,7 +490,7 @@ double Session::readScalarFrom(const RecordedScalars *recorded, const std::strin
   if (variable.addedAt >= 0) {
     gatherVariable(variable, bytes, recorded);
     if (options.job)
-      amongProcesses([&] { communication->share(bytes, sizeof(bytes), kReading); });
+      amongProcesses([&] { communication->broadcast(bytes, sizeof(bytes), kReading); });
   } else {
     gatherAll(variable, bytes, recorded);
   }

@@ -81,7 +81,7 @@ public:
   /// list. Without a job, returns only `text`.
   std::vector<std::string> collect(const std::string &text);
   /// Returns the text of rank 0's process in every process.
-  std::string share(const std::string &text);
+  std::string broadcast(const std::string &text);
   int64_t step = 0; ///< number of the next step
   /// Number of earlier runs of this step's forwards, which drew other random numbers.
   int64_t earlierRuns = 0;

@@ -7,7 +7,7 @@
 
 namespace psrt {
 
-std::string sumOfBytes(const char *data, size_t bytes) {
+std::string hashOfBytes(const char *data, size_t bytes) {
   // Similar to FNV-1a, first over words of 8 bytes, then over the remaining bytes.
   uint64_t hash = 0xCBF29CE484222325u;
   size_t words = bytes / 8;
@@ -22,8 +22,8 @@ std::string sumOfBytes(const char *data, size_t bytes) {
   return format("%016llx", (unsigned long long)hash);
 }
 
-std::string sumOfFile(const MappedFile &file) {
-  return sumOfBytes(file.data(), size_t(file.size()));
+std::string hashOfFile(const MappedFile &file) {
+  return hashOfBytes(file.data(), size_t(file.size()));
 }
 
 const MappedFile &ShardFile::open() {
@@ -31,7 +31,7 @@ const MappedFile &ShardFile::open() {
   if (file)
     return *file;
   MappedFile opened(path);
-  if (sumOfFile(opened) != sum)
+  if (hashOfFile(opened) != hash)
     PSRT_FAIL(BadInput,
               "\"%s\" was changed after it was written (its hash differs); load another checkpoint",
               path.c_str());

@@ -18,8 +18,8 @@ public:
     Dtype dtype;
     int64_t offset, bytes;
   };
-  ShardFile(std::string path, std::string sum, int64_t bytes)
-      : path(std::move(path)), sum(std::move(sum)), bytes(bytes) {}
+  ShardFile(std::string path, std::string hash, int64_t bytes)
+      : path(std::move(path)), hash(std::move(hash)), bytes(bytes) {}
   int64_t size() const { return bytes; }
   void expect(Expected shard) { expected.push_back(std::move(shard)); }
   /// Opens the file. Fails with BadInput if its bytes have changed or if its header disagrees with
@@ -28,7 +28,7 @@ public:
 
 private:
   void checkShards() const;
-  std::string path, sum;
+  std::string path, hash;
   int64_t bytes;
   std::mutex mutex;
   std::optional<MappedFile> file;
@@ -36,9 +36,9 @@ private:
 };
 
 /// Returns a 64-bit hash of bytes, as 16 hex digits.
-std::string sumOfBytes(const char *data, size_t bytes);
+std::string hashOfBytes(const char *data, size_t bytes);
 /// Returns the hash of a file's bytes.
-std::string sumOfFile(const MappedFile &file);
+std::string hashOfFile(const MappedFile &file);
 
 /// Elements of a tensor, stored row-major in a file from `offset` on.
 struct SavedShard {

@@ -39,7 +39,7 @@ void Groups::abort() {
   for (auto &[key, group] : groups)
     group->barrier.wake();
   for (Waiter &waiter : waiters)
-    waiter.ring();
+    waiter.wake();
 }
 
 void Groups::reset() {
@@ -91,7 +91,7 @@ void AsyncCollectives::start(const AsyncCollective &part, const Bound &bound) {
   }
   started.push_back(&part);
   part.arrival.bound = &bound;
-  part.queue->attend(part.index, part.arrival, part.action);
+  part.queue->arrive(part.index, part.arrival, part.action);
 }
 
 } // namespace psrt

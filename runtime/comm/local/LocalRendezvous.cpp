@@ -5,9 +5,9 @@
 
 namespace psrt {
 
-void Waiter::ring() {
-  rings.fetch_add(1);
-  rings.notify_all();
+void Waiter::wake() {
+  wakes.fetch_add(1);
+  wakes.notify_all();
 }
 
 void Waiter::wait(const std::atomic<bool> &over, int spins) {
@@ -17,15 +17,15 @@ void Waiter::wait(const std::atomic<bool> &over, int spins) {
     return;
   CountedWait counted(state);
   while (!over.load()) {
-    uint32_t seen = rings.load();
+    uint32_t seen = wakes.load();
     if (state.aborted.load())
       throw Aborted();
     if (!over.load())
-      rings.wait(seen);
+      wakes.wait(seen);
   }
 }
 
-void LocalRendezvous::attend(int member, Arrival &arrival, Action action) {
+void LocalRendezvous::arrive(int member, Arrival &arrival, Action action) {
   arrival.over = false;
   arrival.next = nullptr;
   std::lock_guard<std::mutex> lock(mutex);
@@ -43,7 +43,7 @@ void LocalRendezvous::attend(int member, Arrival &arrival, Action action) {
   for (Arrival *arrival : present) {
     Waiter *waiter = arrival->waiter; // once `over` is set, the rank may reuse the arrival
     arrival->over = true;
-    waiter->ring();
+    waiter->wake();
   }
 }
 

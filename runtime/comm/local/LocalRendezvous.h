@@ -15,13 +15,13 @@ namespace psrt {
 class Waiter {
 public:
   explicit Waiter(WaitState &state) : state(state) {}
-  void ring();
+  void wake();
   /// Waits until `over` is set. Throws Aborted if a rank failed.
   void wait(const std::atomic<bool> &over, int spins);
 
 private:
   WaitState &state;
-  std::atomic<uint32_t> rings{0};
+  std::atomic<uint32_t> wakes{0};
 };
 
 /// One member's part in a rendezvous. The object is reused after the rendezvous is over.
@@ -40,8 +40,8 @@ public:
   explicit LocalRendezvous(int members) : lines(members) { present.reserve(members); }
 
   /// Adds an arrival. The last member to arrive runs the action, and then wakes all members.
-  void attend(int member, Arrival &arrival, Action action);
-  /// Drops all arrivals. No thread may be in `attend` or in a wait.
+  void arrive(int member, Arrival &arrival, Action action);
+  /// Drops all arrivals. No thread may be in `arrive` or in a wait.
   void reset();
 
 private:

@@ -18,7 +18,9 @@ public:
   /// Returns whether several threads may call MPI (one at a time).
   bool hasThreads() const { return threads != 0; }
   std::string library() const { return calls->library(); }
-  void share(void *data, size_t bytes) { check(calls->share(data, bytes), "sharing an address"); }
+  void broadcast(void *data, size_t bytes) {
+    check(calls->broadcast(data, bytes), "broadcasting an address");
+  }
   const psrt_mpi_calls &get() const { return *calls; }
   /// Fails with MPI's error text if `code` is an error.
   void check(int code, const std::string &activity) const {

@@ -55,7 +55,7 @@ int start(int *rank, int *size, int *threads) {
   return keepError(MPI_Comm_size(MPI_COMM_WORLD, size));
 }
 
-int share(void *data, size_t bytes) {
+int broadcast(void *data, size_t bytes) {
   return keepError(MPI_Bcast(data, int(bytes), MPI_BYTE, 0, comm));
 }
 
@@ -111,7 +111,7 @@ const psrt_mpi_calls psrt_mpi = {sizeof(psrt_mpi_calls),
                                  nameLibrary,
                                  readError,
                                  start,
-                                 share,
+                                 broadcast,
                                  openChannel,
                                  sendTo,
                                  receiveFrom,

@@ -19,8 +19,8 @@ typedef struct psrt_mpi_calls {
   /** Initializes MPI unless the process has initialized it. Sets `threads` to 1 if several threads
       may call MPI one at a time, else to 0. */
   int (*start)(int *rank, int *size, int *threads);
-  int (*share)(void *data, size_t bytes); /**< copies rank 0's bytes to all ranks */
-  int (*open)(int channel);               /**< opens channel 0, 1, 2, ... before its first use */
+  int (*broadcast)(void *data, size_t bytes); /**< copies rank 0's bytes to all ranks */
+  int (*open)(int channel); /**< opens channel 0, 1, 2, ... before its first use */
   /** Starts a send. The data may be reused once `test` sets `done`. */
   int (*send)(int channel, int to, const void *data, size_t bytes);
   /** Starts a receive. The data is complete once `test` sets `done`. */

@@ -174,22 +174,7 @@ private:
   std::map<std::string, ProcessQueue> queues;
 };
 
-/// Implements a barrier: all ranks send to rank 0, which then sends to all ranks.
-void meet(Transport &transport, int rank, int size) {
-  char byte = 0;
-  std::vector<char> bytes(size);
-  Exchange in, out;
-  for (int peer = 0; peer < size; ++peer)
-    if (rank == 0 ? peer != 0 : peer == 0) {
-      (rank == 0 ? in.with(peer).in : in.with(peer).out).push_back({&bytes[peer], 1});
-      (rank == 0 ? out.with(peer).out : out.with(peer).in)
-          .push_back({rank == 0 ? &byte : &bytes[peer], 1});
-    }
-  transport.run(in, "a barrier of all ranks");
-  transport.run(out, "a barrier of all ranks");
-}
-
-void ProcessRank::barrier() { meet(transport, rank, int(mesh.size())); }
+void ProcessRank::barrier() { runBarrier(transport, rank, int(mesh.size())); }
 
 class ProcessCommunication : public Communication {
 public:
@@ -205,8 +190,8 @@ public:
   void abort() override { monitor.abandon(); }
   void reset() override {}
 
-  void bring(int from, const void *data, void *received, size_t bytes,
-             const std::string &purpose) override {
+  void sendToRank0(int from, const void *data, void *received, size_t bytes,
+                   const std::string &purpose) override {
     bool first = monitor.getRank() == 0;
     Exchange exchange;
     if (first)
@@ -217,7 +202,7 @@ public:
       transport.run(exchange, purpose);
   }
 
-  void share(void *data, size_t bytes, const std::string &purpose) override {
+  void broadcast(void *data, size_t bytes, const std::string &purpose) override {
     Exchange exchange;
     Span span{static_cast<char *>(data), bytes};
     for (int peer = 1; peer < mesh.size() && monitor.getRank() == 0; ++peer)
@@ -246,6 +231,19 @@ std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transp
                                                 comm);
 }
 
-void meetAll(Transport &transport, int rank, int size) { meet(transport, rank, size); }
+// All ranks send to rank 0, which then sends to all ranks.
+void runBarrier(Transport &transport, int rank, int size) {
+  char byte = 0;
+  std::vector<char> bytes(size);
+  Exchange in, out;
+  for (int peer = 0; peer < size; ++peer)
+    if (rank == 0 ? peer != 0 : peer == 0) {
+      (rank == 0 ? in.with(peer).in : in.with(peer).out).push_back({&bytes[peer], 1});
+      (rank == 0 ? out.with(peer).out : out.with(peer).in)
+          .push_back({rank == 0 ? &byte : &bytes[peer], 1});
+    }
+  transport.run(in, "a barrier of all ranks");
+  transport.run(out, "a barrier of all ranks");
+}
 
 } // namespace psrt

@@ -20,7 +20,7 @@ std::unique_ptr<Communication> makeProcessCommunication(const Mesh &mesh, Transp
                                                         const char *comm);
 
 /// Waits until all ranks have called this function (a barrier).
-void meetAll(Transport &transport, int rank, int size);
+void runBarrier(Transport &transport, int rank, int size);
 
 } // namespace psrt
 

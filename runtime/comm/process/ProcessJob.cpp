@@ -96,7 +96,7 @@ void ProcessJob::joinMpi(const ProcessIdentity &identity) {
       PSRT_FAIL(Failed, "cannot listen for other ranks: %s", std::strerror(errno));
     posted = makeRendezvousInfo(listener);
   }
-  mpi->share(&posted, sizeof(posted));
+  mpi->broadcast(&posted, sizeof(posted));
   deadline.reset();
   info = makeProcessInfo(mpi->getRank(), mpi->getSize(), posted.job);
   info.command = commandHash;
@@ -234,7 +234,7 @@ std::vector<std::string> ProcessJob::collect(const std::string &text) {
   return info.rank == 0 ? texts : std::vector<std::string>();
 }
 
-void ProcessJob::meet() { meetAll(*ranks, info.rank, info.size); }
+void ProcessJob::barrier() { runBarrier(*ranks, info.rank, info.size); }
 
 std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
                                                              const std::vector<Queue> &queues) {
@@ -248,7 +248,7 @@ std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
 }
 
 void ProcessJob::leave() {
-  meet();
+  barrier();
   monitor->leave();
   if (mpi)
     mpi->check(mpi->get().finish(), "finishing");

@@ -23,7 +23,7 @@ public:
   int size() const override { return info.size; }
   int cores() const override { return coreShare; }
   std::vector<std::string> collect(const std::string &text) override;
-  void meet() override;
+  void barrier() override;
   std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                    const std::vector<Queue> &queues) override;
 

@@ -88,7 +88,7 @@ Pointers insOf(const Member &m) {
 /// to all results. No part is read after it is written, so results may overwrite operands.
 void runAllReduce(const Bound &bound) {
   const Member &m = memberOf(bound);
-  m.meet(bound.buffers);
+  m.publish(bound.buffers);
   for (size_t pair = 0, pairs = m.op.counts.size(); pair < pairs; ++pair) {
     int64_t count = m.op.counts[pair], part = ((count + m.count - 1) / m.count + 15) / 16 * 16;
     int64_t lo = std::min(count, m.index * part), n = std::min(count - lo, part);
@@ -109,7 +109,7 @@ void runReduceScatter(const Bound &bound) {
   int64_t bytes = m.op.outer * m.op.size * m.op.inner * dtypeSize(m.op.dtype);
   bool isStaged = overlap(addressOf(bound, 0), m.bytes, addressOf(bound, 1), bytes);
   void *out = isStaged ? reinterpret_cast<void *>(m.comm->getScratch()) : bound.buffers[1];
-  m.meet(bound.buffers);
+  m.publish(bound.buffers);
   Pointers ins = insOf(m);
   // This member reads only its own part of each input, but reports the whole input to the fake
   // driver.
@@ -123,7 +123,7 @@ void runReduceScatter(const Bound &bound) {
 void runAllGather(const Bound &bound) {
   const Member &m = memberOf(bound);
   void *published[] = {reinterpret_cast<void *>(stageOperand(bound, m, m.bytes * m.count))};
-  m.meet(published);
+  m.publish(published);
   Pointers ins = insOf(m);
   launch(m, launchAllGather(m.op, ins, bound.buffers[1]),
          accessesOf(m, ins, m.bytes, {bound.buffers[1]}, m.bytes * m.count));
@@ -133,7 +133,7 @@ void runAllGather(const Bound &bound) {
 void runAllToAll(const Bound &bound) {
   const Member &m = memberOf(bound);
   void *published[] = {reinterpret_cast<void *>(stageOperand(bound, m, m.bytes))};
-  m.meet(published);
+  m.publish(published);
   Pointers ins = insOf(m);
   launch(m, launchAllToAll(m.op, ins, m.index, bound.buffers[1]),
          accessesOf(m, ins, m.bytes, {bound.buffers[1]}, m.bytes));
@@ -143,7 +143,7 @@ void runAllToAll(const Bound &bound) {
 void runPermute(const Bound &bound) {
   const Member &m = memberOf(bound);
   void *published[] = {reinterpret_cast<void *>(stageOperand(bound, m, m.bytes))};
-  m.meet(published);
+  m.publish(published);
   m.copy(addressOf(bound, 1), m.of(m.source, 0), m.bytes);
   m.leave();
 }
@@ -185,7 +185,7 @@ void enqueueForAll(const std::vector<Arrival *> &parts, CudaRankComm &where, Enq
   const Stream &stream = where.getSideStream();
   stream.getGpu()->enter();
   for (const Arrival *part : parts)
-    partOf(*part).ready.holdUp(stream);
+    partOf(*part).ready.makeWait(stream);
   enqueue(stream);
   for (const Arrival *part : parts)
     partOf(*part).done.record(stream);

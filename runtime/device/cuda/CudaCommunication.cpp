@@ -22,7 +22,7 @@ static const Ends &endsOf(const Group &group, int member) {
   return *static_cast<const Ends *>(group.owned[member]);
 }
 
-void Member::meet(void *const *buffers) const {
+void Member::publish(void *const *buffers) const {
   group->slots[index] = buffers;
   if (count == 1)
     return;
@@ -31,7 +31,7 @@ void Member::meet(void *const *buffers) const {
   for (int i = 0; i < count; ++i) {
     const Ends &other = endsOf(*group, i);
     if (i != index)
-      other.ready.holdUp(*stream);
+      other.ready.makeWait(*stream);
   }
 }
 
@@ -42,7 +42,7 @@ void Member::leave() const {
   group->barrier.arrive();
   for (int i = 0; i < count; ++i)
     if (i != index)
-      endsOf(*group, i).done.holdUp(*stream);
+      endsOf(*group, i).done.makeWait(*stream);
 }
 
 void Member::copy(CUdeviceptr to, CUdeviceptr from, int64_t bytes) const {
@@ -85,12 +85,12 @@ void CudaRankComm::reserve() {
 
 void CudaRankComm::waitFor(std::optional<int64_t> token) {
   started.wait(token, [&](const AsyncCollective &collective) {
-    static_cast<const AsyncPart &>(collective).done.holdUp(*device.getStream());
+    static_cast<const AsyncPart &>(collective).done.makeWait(*device.getStream());
   });
   auto isWaitedFor = [&](const AsyncMember *member) {
     if (token && member->op.token != *token)
       return false;
-    member->over.holdUp(*device.getStream());
+    member->over.makeWait(*device.getStream());
     return true;
   };
   underWay.erase(std::remove_if(underWay.begin(), underWay.end(), isWaitedFor), underWay.end());
@@ -132,7 +132,7 @@ static void runAsync(const Bound &bound) {
   const auto &member =
       static_cast<const AsyncMember &>(*static_cast<const Member *>(bound.prepared));
   member.begin.record(*member.comm->getDevice().getStream());
-  member.begin.holdUp(*member.stream);
+  member.begin.makeWait(*member.stream);
   member.enqueue(bound);
   member.over.record(*member.stream);
   member.comm->addAsync(member);

@@ -97,13 +97,14 @@ struct Member {
   int64_t bytes = 0;              ///< bytes of the operand
   const Stream *stream = nullptr; ///< stream that runs this rank's part
 
-  /// Begins this rank's part: publishes `buffers` and waits until all members have called meet().
-  /// Then makes this rank's later GPU work wait for the work that the members enqueued before.
-  void meet(void *const *buffers) const;
+  /// Begins this rank's part: publishes `buffers` and waits until all members have called
+  /// publish(). Then makes this rank's later GPU work wait for the work that the members enqueued
+  /// before.
+  void publish(void *const *buffers) const;
   /// Ends this rank's part: waits until all members have called leave(). Then makes this rank's
   /// later GPU work wait for the parts of all members.
   void leave() const;
-  /// Returns buffer `i` of member `m`; valid between meet() and leave().
+  /// Returns buffer `i` of member `m`; valid between publish() and leave().
   CUdeviceptr of(int m, size_t i) const {
     return reinterpret_cast<CUdeviceptr>(group->slots[m][i]);
   }

@@ -112,10 +112,10 @@ void CudaMemory::commitAhead(char *staged, int64_t address, size_t count) {
   if (!landing)
     return commit(staged, address, count);
   if (landing->isUsed)
-    landing->taken.holdUp(side);
+    landing->taken.makeWait(side);
   copyFrom(staged, landing->memory.get(), count, side);
   landing->brought.record(side);
-  landing->brought.holdUp(*stream);
+  landing->brought.makeWait(*stream);
   gpu.check(gpu.getDriver().memcpyDtoDAsync(memory.get() + CUdeviceptr(address),
                                             landing->memory.get(), count, stream->get()),
             "to copy inputs");

@@ -32,7 +32,7 @@ void Transfers::start(const Bound &bound) {
   Transfer &transfer = *static_cast<Transfer *>(bound.prepared);
   const Gpu &gpu = *transfer.copyStream->getGpu();
   transfer.ready.record(*transfer.owner.stream);
-  transfer.ready.holdUp(*transfer.copyStream);
+  transfer.ready.makeWait(*transfer.copyStream);
   for (size_t i = 0; i < op.sizes.size(); ++i) {
     void *from = bound.buffers[i], *to = bound.buffers[op.sizes.size() + i];
     CUresult result =
@@ -48,7 +48,7 @@ void Transfers::start(const Bound &bound) {
 
 void Transfers::wait(const Bound &bound) {
   Transfer &transfer = *static_cast<Transfer *>(bound.prepared);
-  transfer.done.holdUp(*transfer.owner.stream);
+  transfer.done.makeWait(*transfer.owner.stream);
 }
 
 } // namespace psrt::cuda

@@ -115,7 +115,7 @@ void Event::synchronize() const {
              [&] { gpu->check(gpu->getDriver().eventSynchronize(event), "to wait for an event"); });
 }
 
-void Event::holdUp(const Stream &stream) const {
+void Event::makeWait(const Stream &stream) const {
   gpu->check(gpu->getDriver().streamWaitEvent(stream.get(), event, 0), "to make a stream wait");
 }
 

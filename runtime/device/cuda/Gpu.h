@@ -136,7 +136,7 @@ public:
   bool isOver() const;
   void synchronize() const;
   /// Makes all work that is later enqueued in the stream wait for this event.
-  void holdUp(const Stream &stream) const;
+  void makeWait(const Stream &stream) const;
 
 private:
   GpuRef gpu;

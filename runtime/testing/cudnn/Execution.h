@@ -42,11 +42,11 @@ public:
   std::vector<PsrtFakeAccess> accesses();
 
   bool roundsToTf32 = false;
-  /// Make one element of the result wrong. If attention has several results, the element is in the
-  /// output, or in the gradient of the queries.
+  /// Whether to make one element of the result wrong. If attention has several results, the element
+  /// is in the output, or in the gradient of the queries.
   bool isWrong = false;
-  bool isUnrepeatable = false; ///< flip the last bit of one element
-  bool hasNans = false;        ///< attention gives NaN in rows that see no key
+  bool isUnrepeatable = false; ///< whether to flip the last bit of one element
+  bool hasNans = false;        ///< whether attention gives NaN in rows that see no key
   char *workspace = nullptr;
   int64_t workspaceBytes = 0;
 

@@ -20,7 +20,7 @@ template <typename T> PSRT_DEVICE float dot(const T *x, const T *y, int32_t d) {
 
 /// Returns 1 / sum, where `sum` is the sum of the probabilities computed from a row's log-sum-exp.
 /// Returns 0 if this sum is 0. This function is slow, because each lane computes complete dot
-/// products. It is rarely needed.
+/// products. Few rows need this factor.
 template <typename T>
 PSRT_DEVICE float factorOf(const AttentionArguments &a, const Head &head, int32_t i, float lse) {
   const T *q = rowOf(static_cast<const T *>(a.q), a.qStrides, head.b, head.h, i);

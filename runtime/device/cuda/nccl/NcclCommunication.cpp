@@ -130,7 +130,7 @@ void NcclRank::run(const Bound &bound, NcclOp &op) {
   const cuda::Stream &own = *device.getStream(), &stream = op.commStream->getStream();
   if (op.done) {
     op.ready->record(own);
-    op.ready->holdUp(stream);
+    op.ready->makeWait(stream);
   }
   bool isTimed = isTraced && op.done;
   if (isTimed)
@@ -153,7 +153,7 @@ void NcclRank::wait(int64_t token) {
   if (known == started.end())
     return;
   for (const NcclOp *op : known->second)
-    op->done->holdUp(*device.getStream());
+    op->done->makeWait(*device.getStream());
   started.erase(known);
 }
 
@@ -221,7 +221,7 @@ NcclCommunication::JobInfo NcclCommunication::getJobInfo() {
   JobInfo made{{}, library->version};
   library->check(library->getUniqueId(&made.id), nullptr, "to create a job's id");
   if (areProcesses)
-    host->share(&made, sizeof(made), "sharing NCCL's id");
+    host->broadcast(&made, sizeof(made), "broadcasting NCCL's id");
   if (made.version != library->version)
     cuda::refuse("rank 0 has NCCL %s, but this rank has %s; install the same version on all hosts",
                  versionText(made.version).c_str(), versionText(library->version).c_str());

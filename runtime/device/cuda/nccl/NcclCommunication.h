@@ -92,12 +92,12 @@ public:
   void abortRanks();
   void reset() override { host->reset(); }
   int countWaiting() const override { return host->countWaiting(); }
-  void bring(int from, const void *data, void *received, size_t bytes,
-             const std::string &purpose) override {
-    host->bring(from, data, received, bytes, purpose);
+  void sendToRank0(int from, const void *data, void *received, size_t bytes,
+                   const std::string &purpose) override {
+    host->sendToRank0(from, data, received, bytes, purpose);
   }
-  void share(void *data, size_t bytes, const std::string &purpose) override {
-    host->share(data, bytes, purpose);
+  void broadcast(void *data, size_t bytes, const std::string &purpose) override {
+    host->broadcast(data, bytes, purpose);
   }
 
 private:
