@@ -32,8 +32,8 @@ def caller():
 class _Context:
     """A fake `ctx` for a forward: stores the tensors that are saved for backward, and ignores calls such as mark_dirty."""
 
-    def __init__(self, taking):
-        self.needs_input_grad = tuple(taking)
+    def __init__(self, needs_grad):
+        self.needs_input_grad = tuple(needs_grad)
 
     def save_for_backward(self, *tensors):
         self.saved_tensors = tensors
@@ -50,7 +50,7 @@ def _is_float(value):
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _draw(value, takes_gradient):
+def _draw(value, requires_grad):
     """Returns a random tensor with the shape and type of a traced tensor. Other values are copied.
 
     Floats have both signs. Integers (labels, indices) and bools are 0 or 1, which are valid in most models.
@@ -59,7 +59,7 @@ def _draw(value, takes_gradient):
         return copy.deepcopy(value)  # the model's code may write to the value
     shape = [size if isinstance(size, int) else size.node.hint for size in value.shape]
     if value.is_floating_point():
-        return torch.randn(shape, dtype=torch.float32).to(value.dtype).requires_grad_(takes_gradient)
+        return torch.randn(shape, dtype=torch.float32).to(value.dtype).requires_grad_(requires_grad)
     return torch.randint(2, shape).to(value.dtype)
 
 
@@ -67,19 +67,19 @@ def _gradients(call, arguments, scale):
     """Returns the gradients of a weighted sum of all results of `call`. The weights are `scale` times random numbers."""
     leaves = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
 
-    def weighed_sum(*values):
+    def weighted_sum(*values):
         given = iter(values)
         results = call(*(next(given) if any(a is leaf for leaf in leaves) else a for a in arguments))
         results = [r for r in (results if isinstance(results, (tuple, list)) else [results]) if _is_float(r)]
-        drawing = torch.Generator().manual_seed(1)
-        weights = [(scale * torch.randn(r.shape, generator=drawing)).to(r.dtype) for r in results]
+        generator = torch.Generator().manual_seed(1)
+        weights = [(scale * torch.randn(r.shape, generator=generator)).to(r.dtype) for r in results]
         return sum((r * w).sum() for r, w in zip(results, weights))
 
     try:
-        found = torch.autograd.grad(weighed_sum(*leaves), leaves, allow_unused=True)
+        found = torch.autograd.grad(weighted_sum(*leaves), leaves, allow_unused=True)
     except RuntimeError:  # PyTorch runs a Function's forward without autograd, so the forward may overwrite values that its derivative needs
-        places = tuple(range(len(leaves)))
-        found = torch.func.grad(torch.func.functionalize(weighed_sum), argnums=places)(*(leaf.detach() for leaf in leaves))
+        indices = tuple(range(len(leaves)))
+        found = torch.func.grad(torch.func.functionalize(weighted_sum), argnums=indices)(*(leaf.detach() for leaf in leaves))
     return [torch.zeros_like(leaf) if gradient is None else gradient for leaf, gradient in zip(leaves, found)]
 
 
@@ -87,21 +87,21 @@ def _gradients(call, arguments, scale):
 SCALES = (1.0, 2.0**13)
 
 
-def _is_derivative(function, apply, arguments, taking):
+def _is_derivative(function, apply, arguments, needs_grad):
     """Returns whether the backward of a Function equals the derivative of its forward.
 
-    Compares the gradients for random arguments. `taking` has one bool per argument: whether the argument takes a gradient.
+    Compares the gradients for random arguments. `needs_grad` has one bool per argument: whether the argument requires a gradient.
     """
 
     def forward(*values):
         values = [v.clone() if isinstance(v, torch.Tensor) else v for v in values]
         if function.setup_context is not torch.autograd.Function.setup_context:
             return function.forward(*values)
-        return function.forward(_Context(taking), *values)
+        return function.forward(_Context(needs_grad), *values)
 
     def gradients(call, scale):
         torch.manual_seed(0)  # both calls get the same arguments and dropout masks
-        drawn = [_draw(value, takes_gradient) for value, takes_gradient in zip(arguments, taking)]
+        drawn = [_draw(value, requires_grad) for value, requires_grad in zip(arguments, needs_grad)]
         return _gradients(call, drawn, scale)
 
     def agree(scale):
@@ -116,26 +116,26 @@ _APPLY = torch.autograd.Function.apply.__func__
 _apply = types.FunctionType(_APPLY.__code__, _APPLY.__globals__, "apply", _APPLY.__defaults__, _APPLY.__closure__)
 
 
-_enclosing = []  # a stack with one bool per Function whose forward is being traced: whether an argument takes a gradient
+_enclosing = []  # a stack with one bool per Function whose forward is being traced: whether an argument requires a gradient
 
 
-def _find_taking(arguments):
-    """Returns one bool per argument: whether it takes a gradient.
+def _find_needs_grad(arguments):
+    """Returns one bool per argument: whether it requires a gradient.
 
     In the forward of another Function, requires_grad is not known, since PyTorch turns autograd off there. If an argument of the outer Function
-    takes a gradient, all floats count as differentiable.
+    requires a gradient, all floats count as differentiable.
     """
     if _enclosing:
         return [_enclosing[-1] and _is_float(a) for a in arguments]
     return [torch.is_grad_enabled() and _is_float(a) and a.requires_grad for a in arguments]
 
 
-def _check(function, arguments, options, taking):
+def _check(function, arguments, options, needs_grad):
     try:
-        is_right = _is_derivative(function, lambda *values: _apply(function, *values, **options), arguments, taking)
+        is_equal = _is_derivative(function, lambda *values: _apply(function, *values, **options), arguments, needs_grad)
     except Exception:  # noqa: BLE001 - after any error, the backward cannot be compared
-        is_right = False
-    if not is_right:
+        is_equal = False
+    if not is_equal:
         raise Dropped(
             f"{function.__qualname__} ({caller()}) has a custom backward, which torch.export drops: the exported model would use the "
             "derivative of the forward. Write the custom gradient with detach(): y + (x - y).detach() has the value of x and the "
@@ -144,10 +144,10 @@ def _check(function, arguments, options, taking):
 
 
 def _check_and_apply(function, arguments, options):
-    taking = _find_taking(arguments)
-    if any(taking) and not function.__module__.startswith("torch."):
-        _check(function, arguments, options, taking)
-    _enclosing.append(any(taking))
+    needs_grad = _find_needs_grad(arguments)
+    if any(needs_grad) and not function.__module__.startswith("torch."):
+        _check(function, arguments, options, needs_grad)
+    _enclosing.append(any(needs_grad))
     try:
         return _apply(function, *arguments, **options)
     finally:

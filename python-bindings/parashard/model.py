@@ -36,7 +36,7 @@ def bind(signature, name, arguments, options):
                 "before parallelize, such as functools.partial(model.forward, flag=True) as model.forward"
             )
         if value.is_complex() or value.is_quantized:
-            raise InputError(f"argument {argument} of {name}.forward is {value.dtype}, which programs do not have")
+            raise InputError(f"argument {argument} of {name}.forward is {value.dtype}, which programs do not support")
     return inputs
 
 

@@ -30,8 +30,8 @@ STATE = {
 class CompiledGroups:
     """The parameter groups of an optimizer, as they are compiled.
 
-    kind: sgd, adam or adamw. keys: the hyperparameters that are compiled into the program, such as betas. arguments: those of
-    ps-compile. members: per group, the names of all its parameters. trained: the names of the parameters that have an update.
+    kind: sgd, adam or adamw. keys: the hyperparameters that are compiled into the program, such as betas. arguments: the arguments
+    of ps-compile. members: per group, the names of all its parameters. trained: the names of the parameters that have an update.
     rates: per group, the names of its learning rates in the program.
     """
 
@@ -193,7 +193,7 @@ class Optimizer(torch.optim.Optimizer):
                 self._model._write(name, torch.zeros(()) if value is None else value)
         steps = {int(values["step"]) for values in state.values() if "step" in values}
         if len(steps) > 1:
-            raise Unsupported(f"the parameters have different step numbers, {min(steps)} and {max(steps)}; a program has one")
+            raise Unsupported(f"the parameters have different step numbers, {min(steps)} and {max(steps)}; a program supports only one")
         step = max(steps, default=1 if state else 0)
         for name in self._counts():
             self._model._write(name, torch.tensor(float(step)))

@@ -29,23 +29,24 @@ def parallelize(
     plan, model, optimizer_fn, lr_scheduler_fn=None, dataset=None, *,
     example=None, batch_size=None, criterion=None, drive=None, threads=0, seed=0,
 ):  # fmt: skip
-    """Compiles a model for the ranks of a plan. Returns (model, optimizer), then the scheduler and the data loader, if they are asked for.
+    """Compiles a model for the ranks of a plan. Returns (model, optimizer), followed by the scheduler and the data loader if these are requested.
 
     plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process.
-    model: a torch.nn.Module. Its weights are copied; the module itself is not changed. Its modes (train or eval) are compiled.
+    model: a torch.nn.Module. Its weights are copied; the module itself is not changed. The current mode (train or eval) of each submodule is compiled.
     optimizer_fn, lr_scheduler_fn: `optimizer_fn(model)` makes an optimizer of PyTorch (SGD, Adam or AdamW), and
         `lr_scheduler_fn(optimizer)` a scheduler.
     dataset: a dataset of PyTorch. The data loader reads it in an order that `seed` determines, in batches of whole steps.
-    batch_size: the number of samples of a step; by default, that of the example.
-    example: a batch: a tensor, a tuple of the arguments of forward, or a dict of them by name. Later batches need its shapes. By
-        default, the first batch of the dataset.
+    batch_size: the number of samples of a step. By default, the number of samples of the example.
+    example: a batch, as a tensor, a tuple of the arguments of forward, or a dict from names to arguments. Later batches must have
+        the shapes of the example. By default, the first batch of the dataset.
     criterion: `criterion(outputs, labels)` becomes a part of the graph. The compiled model also takes `labels`, which must be in
         `example`, and returns (loss, outputs...).
-    drive: "step" if the loss is in the graph: the model computes it, or `criterion` does. "autograd" if the loss is computed in
-        PyTorch from the outputs. By default, "step" if the first output of the model is a floating-point scalar.
-    threads: threads per rank; 0: the cores of this machine, divided among the ranks. seed: that of dropout and of the order of data.
+    drive: "step" if the model or `criterion` computes the loss in the graph. "autograd" if the loss is computed in PyTorch from
+        the outputs. By default, "step" if the first output of the model is a floating-point scalar.
+    threads: threads per rank; 0: the cores of this machine, divided among the ranks.
+    seed: the seed of dropout masks and of the order of the data.
 
-    The loop of PyTorch stays: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`, `optimizer.zero_grad()`.
+    The training loop of PyTorch does not change: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`, `optimizer.zero_grad()`.
     Raises ExportFailed, CompileError, InputError or Unsupported.
     """
     if drive not in (None, "step", "autograd"):
@@ -74,13 +75,13 @@ def parallelize(
 
 
 def make_loader(dataset, rows, seed):
-    """Returns a data loader of whole batches in random order. Without the last samples, if they are less than a batch."""
+    """Returns a data loader of complete batches in random order. Drops the last samples if they are fewer than a batch."""
     generator = torch.Generator().manual_seed(seed)
     return torch.utils.data.DataLoader(dataset, batch_size=rows, shuffle=True, drop_last=True, generator=generator)
 
 
 def compile_model(plan, model, groups, inputs, drive, options):
-    """Returns a `CompiledModel`. inputs: an example of the whole batch, by name. options: those of the program."""
+    """Returns a `CompiledModel`. inputs: an example of the whole batch, by name. options: the options of the program."""
     micro_batches = count_micro_batches(plan, inputs)
     with tempfile.TemporaryDirectory() as folder:
         part = first_rows(inputs, micro_batches)
@@ -93,10 +94,10 @@ def compile_model(plan, model, groups, inputs, drive, options):
     positions = label_outputs(names, program.names(f"outputs:{'evaluate' if loss else 'forward'}"))
     outputs = list(dict.fromkeys(name for name in positions if name is not None))  # each once
     if loss:
-        made = StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
+        compiled_drive = StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
     else:
-        made = AutogradDrive(program, outputs, inspect.signature(model.forward).parameters)
-    return CompiledModel(model, program, made, positions, spec, groups.trained)
+        compiled_drive = AutogradDrive(program, outputs, inspect.signature(model.forward).parameters)
+    return CompiledModel(model, program, compiled_drive, positions, spec, groups.trained)
 
 
 def choose_loss(plan, exported, names, drive):
@@ -111,23 +112,23 @@ def choose_loss(plan, exported, names, drive):
             "a pipeline axis needs the loss in the graph: give a criterion, or return the loss as the first output of the model"
         )
     if str(plan.flags.get("precision", "")).startswith("fp16"):
-        raise Unsupported("fp16 scales the loss, which a loop of PyTorch does not; use precision=\"bf16\"")
+        raise Unsupported("fp16 scales the loss, so the loss must be in the graph; give a criterion, or use precision=\"bf16\"")
     return None
 
 
 def flag_loss(names, loss):
-    """Returns the arguments of ps-compile that choose the loss: by its number, because the keys of a dict replace the names."""
+    """Returns the arguments of ps-compile that select the loss by its index. The names of outputs may be replaced by the keys of a dict."""
     return ["--loss-output", str([name for name in names if name is not None].index(loss))]
 
 
 def count_micro_batches(plan, inputs):
-    """Returns the number of micro-batches of a step. Raises InputError if they do not divide the batch of the example."""
+    """Returns the number of micro-batches of a step. Raises InputError if the batch of the example is not divisible by this number."""
     given = plan.flags.get("micro-batches", 1)
     if "global-batch" in plan.flags or not str(given).isdecimal() or int(given) < 1:
         raise Unsupported("give the number of micro-batches as Plan(..., micro_batches=N); the example has the global batch")
     count, rows = int(given), count_rows(inputs)
     if rows % count:
-        raise InputError(f"the example has {rows} samples, which {count} micro-batches do not divide; use another batch or number")
+        raise InputError(f"the example has {rows} samples, which is not divisible by {count} micro-batches; use another number of samples or micro-batches")
     if int(plan.flags.get("batch", rows // count)) != rows // count:
         raise InputError(
             f"the plan has a micro-batch of {plan.flags['batch']} samples, but the example has {rows} samples in {count} micro-batches; "
@@ -158,10 +159,10 @@ def name_inputs(module, example):
 
 
 def list_outputs(program):
-    """Returns (names of the outputs, their structure). Outputs that are not tensors must be None: their name is None."""
+    """Returns (names of the outputs, their structure). The name of an output None is None. Fails for other outputs that are not tensors."""
     spec = program.call_spec.out_spec
     names = list(program.graph_signature.user_outputs)
     for value in names:
         if value is not None and not isinstance(value, str):
-            raise Unsupported(f"the model returns {value!r} beside its tensors; return tensors only")
+            raise Unsupported(f"the model returns {value!r} in addition to tensors; return tensors only")
     return names, spec

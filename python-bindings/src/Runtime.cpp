@@ -46,7 +46,8 @@ psrt_dtype getDtype(const std::string &name, nb::dlpack::dtype dtype) {
   for (const DtypeName &known : kDtypes)
     if (known.code == dtype.code && known.bits == dtype.bits && dtype.lanes == 1)
       return known.dtype;
-  throw nb::type_error(("tensor \"" + name + "\" has a dtype that programs do not have").c_str());
+  throw nb::type_error(
+      ("tensor \"" + name + "\" has a dtype that programs do not support").c_str());
 }
 
 const char *getName(psrt_dtype dtype) {
@@ -200,7 +201,7 @@ private:
     throw nb::python_error();
   }
 
-  /// Calls functions of the C API. Raises an exception if the function fails.
+  /// Calls `function`, which calls the C API. Raises an exception if the C API returns an error.
   template <typename Function> void run(const Function &function) {
     psrt_status status = PSRT_BAD_ARGUMENT;
     std::string message = "the program is closed";
@@ -224,7 +225,8 @@ private:
 
 NB_MODULE(_runtime, m) {
   nb::set_leak_warnings(false); // references between modules and tensors outlive the interpreter
-  m.doc() = "Binds the C API of the runtime. The functions of `Program` are those of psrt.h.";
+  m.doc() =
+      "Binds the C API of the runtime. The methods of `Program` call the functions of psrt.h.";
   nb::class_<Program>(m, "Program")
       .def(nb::init<const std::string &, int32_t, int32_t, uint64_t,
                     const std::optional<std::string> &>(),

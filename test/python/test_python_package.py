@@ -353,7 +353,7 @@ def test_reading_and_writing_parameters(net):
     (lambda m, o: m(torch.zeros(8, 12, dtype=torch.float64)), "InputError", "x"),
     (lambda m, o: m(), "InputError", "missing a required argument: 'x'"),
     (lambda m, o: m(3), "InputError", "argument x of Net.forward is int"),
-    (lambda m, o: m(torch.zeros(8, 12, dtype=torch.complex64)), "InputError", "torch.complex64, which programs do not have"),
+    (lambda m, o: m(torch.zeros(8, 12, dtype=torch.complex64)), "InputError", "torch.complex64, which programs do not support"),
     (lambda m, o: copy.deepcopy(m), "Unsupported", "cannot be copied or pickled"),
     (lambda m, o: torch.save(m, os.devnull), "Unsupported", "cannot be copied or pickled"),
     (lambda m, o: m(torch.zeros(8, 12, requires_grad=True)), "Unsupported", "input x requires a gradient"),

@@ -153,7 +153,7 @@ def test_drives():
     with pytest.raises(parashard.InputError, match="expected \"step\", \"autograd\" or None"):
         parashard.parallelize("dp=2", Net(), sgd, example=rows(0)["x"], drive="steps")
     for plan, error, message in (
-        (Plan("dp=2", micro_batches=3), "InputError", "8 samples, which 3 micro-batches do not divide"),
+        (Plan("dp=2", micro_batches=3), "InputError", "8 samples, which is not divisible by 3 micro-batches"),
         (Plan("dp=2", micro_batches=2, batch=2), "InputError", "give an example of 4 samples"),
         (Plan("dp=2", global_batch=8), "Unsupported", "micro_batches=N"),
     ):
