@@ -27,7 +27,7 @@ TEST(CountMembers, FollowStridesOverTiers) {
   EXPECT_EQ(countMembers({{1, 2}, {8, 4}}, tiers), (Counts{2, 2, 8}));
 }
 
-TEST(CollectiveCost, OfOneIslandIsARing) {
+TEST(CollectiveCost, RingInsideAnIsland) {
   // Each of 8 ranks sends 2 * 7/8 of 8 GB at 100 GB/s.
   EXPECT_DOUBLE_EQ(getSeconds(makeCluster(), Collective::AllReduce, {{1, 8}}, 8e9), 0.14);
   EXPECT_DOUBLE_EQ(getSeconds(makeCluster(), Collective::AllGather, {{1, 8}}, 8e9), 0.07);
@@ -35,7 +35,7 @@ TEST(CollectiveCost, OfOneIslandIsARing) {
   EXPECT_DOUBLE_EQ(getSeconds(makeCluster(), Collective::Permute, {{1, 8}}, 8e9), 0.08);
 }
 
-TEST(CollectiveCost, MembersOfAnIslandShareTheWayOut) {
+TEST(CollectiveCost, MembersOfANodeUseAllItsLinks) {
   // A group of 16 consecutive ranks uses 8 links of 10 GB/s per node. A group of every eighth rank
   // uses one link per node.
   EXPECT_DOUBLE_EQ(getSeconds(makeCluster(), Collective::AllGather, {{1, 16}}, 16e9), 15e9 / 80e9);
@@ -48,14 +48,14 @@ TEST(CollectiveCost, SmallMessagesTakeFewSteps) {
   EXPECT_NEAR(seconds, 6e-6, 1e-9);
 }
 
-TEST(CollectiveCost, OfNothingOrOneRankIsFree) {
+TEST(CollectiveCost, ZeroBytesOrOneRankCostNothing) {
   for (Collective collective : kCollectives) {
     EXPECT_EQ(getSeconds(makeCluster(1e-6), collective, {{1, 1}}, 1e9), 0);
     EXPECT_EQ(getSeconds(makeCluster(1e-6), collective, {{1, 8}}, 0), 0);
   }
 }
 
-TEST(CollectiveCost, MeasurementsOfTheSameSizeCountFirst) {
+TEST(CollectiveCost, MeasurementsOfEqualGroupsTakePrecedence) {
   Cluster cluster = makeCluster();
   cluster.measured["all_reduce"] = {{8, 1e6, 80e-6}, {8, 4e6, 160e-6}};
   auto price = [&](const Group &group, double bytes) {

@@ -210,7 +210,7 @@ TEST_F(IterationSpaceTest, ReductionsOverRowsAndOverColumnsDoNotFit) {
   EXPECT_EQ(space.getReason().str(), "ops need different columns");
 }
 
-TEST_F(IterationSpaceTest, MoreIterationsThanANumberHoldsDoNotFit) {
+TEST_F(IterationSpaceTest, MoreThan64BitsOfIterationsDoNotFit) {
   EXPECT_FALSE(analyze("%a: tensor<4294967296xi8>, %b: tensor<4294967296xi8>", R"(
     %0 = ps.broadcast %a dims [0] : tensor<4294967296xi8> -> tensor<4294967296x4294967296xi8>
     %1 = ps.broadcast %b dims [1] : tensor<4294967296xi8> -> tensor<4294967296x4294967296xi8>

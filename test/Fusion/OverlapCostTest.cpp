@@ -57,7 +57,7 @@ TEST(OverlapCost, TransfersHiddenByIndependentWorkAreNotSplit) {
   EXPECT_EQ(hidden.choose(64), 1);
 }
 
-TEST(OverlapCost, NothingIsSplitWhereNothingOverlaps) {
+TEST(OverlapCost, MatmulsAreNotSplitWithoutOverlap) {
   Case busy{8, 8};
   busy.overlap = 0;
   EXPECT_EQ(busy.choose(64), 1);

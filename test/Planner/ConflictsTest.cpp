@@ -30,7 +30,7 @@ struct Problem {
   }
 };
 
-TEST(Conflicts, DoNotRefuseWhatIsPossible) {
+TEST(Conflicts, PossibleConstraintsAreAccepted) {
   EXPECT_EQ(Problem(8, 16).check(), "");
   EXPECT_EQ(Problem(8, 7).check(), "");
   EXPECT_EQ(Problem(8, 16).mesh("pp=2,tp=<=2").set("schedule", "1f1b|gpipe").check(), "");
@@ -39,7 +39,7 @@ TEST(Conflicts, DoNotRefuseWhatIsPossible) {
   EXPECT_EQ(Problem(1 << 20, 1 << 20).check(), "");
 }
 
-TEST(Conflicts, OfAxesAndRanksNameBoth) {
+TEST(Conflicts, MessageNamesAxesAndRanks) {
   EXPECT_EQ(
       Problem(4, 16).mesh("pp=8").check(),
       "--mesh pp=8 and --cluster x:4 contradict each other: the sizes of the mesh must multiply to "
@@ -55,7 +55,7 @@ TEST(Conflicts, OfAxesAndRanksNameBoth) {
       "x:16");
 }
 
-TEST(Conflicts, OfBatchesNameTheNumbers) {
+TEST(Conflicts, MessageNamesBatches) {
   EXPECT_EQ(Problem(4, 12).set("batch", "8").check(),
             "--batch 8 and --global-batch 12 contradict each other: a step has --batch times "
             "--micro-batches samples; use --batch 4 or 6, or --global-batch 8 or 16");
@@ -73,7 +73,7 @@ TEST(Conflicts, OfBatchesNameTheNumbers) {
             "dp=1, or --global-batch 4 or 8");
 }
 
-TEST(Conflicts, WithTheExportNameItsBatch) {
+TEST(Conflicts, MessageNamesTheExportedBatch) {
   Problem problem(2, 12);
   problem.numbers.fixedBatch = 8;
   EXPECT_EQ(
@@ -84,7 +84,7 @@ TEST(Conflicts, WithTheExportNameItsBatch) {
       "--batch times --micro-batches samples; use --global-batch 8 or 16");
 }
 
-TEST(Conflicts, WithPipelinesNameTheRule) {
+TEST(Conflicts, MessageNamesTheRule) {
   EXPECT_EQ(
       Problem(4, 16).mesh("pp=1").set("schedule", "1f1b").check(),
       "--mesh pp=1 and --schedule 1f1b contradict each other: a schedule needs a pipeline axis "
@@ -106,7 +106,7 @@ TEST(Conflicts, WithPipelinesNameTheRule) {
       "--num-chunks; use --cluster x:3 or 6");
 }
 
-TEST(Conflicts, AreTheFewestFlags) {
+TEST(Conflicts, MessageNamesTheFewestFlags) {
   Problem problem(8, 16);
   problem.mesh("tp=2").set("batch", "5").set("zero", "1").set("recompute", "none");
   EXPECT_EQ(problem.check().substr(0, 42), "--batch 5 and --global-batch 16 contradict");

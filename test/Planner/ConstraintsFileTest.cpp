@@ -21,13 +21,13 @@ std::string read(llvm::StringRef text) {
   return line + file->policy.value_or("");
 }
 
-TEST(ConstraintsFile, HasFlagsWithValuesListsAndRanges) {
+TEST(ConstraintsFile, ReadsValuesListsAndRanges) {
   EXPECT_EQ(read(R"({"zero": [0, 1], "mesh": "pp=2,tp=<=8", "batch": 8})"),
             "--zero 0|1 --mesh pp=2,tp=<=8 --batch 8 ");
   EXPECT_EQ(read(R"({"batch": "*", "zero": ">=1"})"), "--batch * --zero >=1 ");
 }
 
-TEST(ConstraintsFile, TakesTheKeysOfVeScale) {
+TEST(ConstraintsFile, AcceptsTheKeysOfVeScale) {
   EXPECT_EQ(read(R"({"pipeline_parallel.split_method": "flops",
                      "tensor_parallel.sharding_policy": "megatron"})"),
             "--split-method flops --sharding-policy megatron ");
@@ -48,7 +48,7 @@ TEST(ConstraintsFile, KeepsTheOrderOfAShardingPlan) {
   EXPECT_EQ(dense, R"({"z.weight":{"0":["tp"]},"a.weight":{"-1":["tp"]},"*":{}})");
 }
 
-TEST(ConstraintsFile, WithErrorsNameTheKey) {
+TEST(ConstraintsFile, ErrorsNameTheKey) {
   EXPECT_EQ(read("[]"), "expected an object of flags, such as {\"zero\": [0, 1]}");
   EXPECT_EQ(read(R"({"zerro": 1})"), "unknown key \"zerro\"; did you mean 'zero'?");
   std::string scalars = "; expected a whole number, a string such as \"<=8\" or \"*\", or a list "

@@ -13,7 +13,7 @@ std::string getError(llvm::StringRef text) {
   return choices ? "" : llvm::toString(choices.takeError());
 }
 
-TEST(Choices, AreValuesListsAndRanges) {
+TEST(Choices, ParseValuesListsAndRanges) {
   EXPECT_TRUE(parse("*").isFree() && parse("*").allows("anything"));
   EXPECT_TRUE(parse("4").allows(4) && !parse("4").allows(8));
   EXPECT_TRUE(parse("1,2").allows(2) && !parse("1, 2").allows(3));
@@ -24,7 +24,7 @@ TEST(Choices, AreValuesListsAndRanges) {
   EXPECT_TRUE(parse("2..8").allows(2) && parse("2..8").allows(8) && !parse("2..8").allows(1));
 }
 
-TEST(Choices, WithErrorsNameTheText) {
+TEST(Choices, ErrorsQuoteTheText) {
   EXPECT_EQ(getError("<2"), "'<2' is not a range; write a range as <=8, >=2 or 2..8");
   EXPECT_EQ(getError("<=x"), "'<=x': 'x' is not a whole number; write a range as <=8, >=2 or 2..8");
   EXPECT_EQ(getError("8..2"), "'8..2': the range is empty");
@@ -33,7 +33,7 @@ TEST(Choices, WithErrorsNameTheText) {
   EXPECT_EQ(getError("1,,2"), "'1,,2' has an empty value; write a list as 1,2,4");
 }
 
-TEST(MeshChoices, KeepTheOrderOfTheirAxes) {
+TEST(MeshChoices, KeepTheOrderOfAxes) {
   MeshChoices mesh = llvm::cantFail(parseMeshChoices("tp=<=4,pp=2"));
   ASSERT_EQ(mesh.axes.size(), 2u);
   EXPECT_EQ(mesh.axes[0].first, "tp");
@@ -41,7 +41,7 @@ TEST(MeshChoices, KeepTheOrderOfTheirAxes) {
   EXPECT_EQ(mesh.find("dp"), nullptr);
 }
 
-TEST(MeshChoices, WithErrorsNameTheAxis) {
+TEST(MeshChoices, ErrorsQuoteTheAxis) {
   auto getError = [](llvm::StringRef text) {
     llvm::Expected<MeshChoices> mesh = parseMeshChoices(text);
     return mesh ? "" : llvm::toString(mesh.takeError());
@@ -57,7 +57,7 @@ TEST(MeshChoices, WithErrorsNameTheAxis) {
                   .str());
 }
 
-TEST(SearchedValues, AreTheValuesOfConstraints) {
+TEST(SearchedValues, ErrorsListTheSearchedValues) {
   auto check = [](llvm::StringRef flag, llvm::StringRef text) {
     llvm::Error error = checkChoices(flag, parse(text));
     return error ? llvm::toString(std::move(error)) : "";

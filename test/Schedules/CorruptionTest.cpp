@@ -1,4 +1,4 @@
-// Changes schedules (tables of tasks) at random. A changed schedule must be accepted exactly if
+// Changes schedules (tables of tasks) at random. A changed schedule must be accepted if and only if
 // executing its tasks by their data dependencies gives the same results as before.
 #include "lib/Schedules/Simulator.h"
 #include "llvm/Support/Error.h"
@@ -92,13 +92,13 @@ std::map<std::string, std::string> byKind(const Results &results) {
 
 enum Kind {
   Swapped,
-  WithNext,
+  SwappedWithNext,
   Dropped,
-  Doubled,
+  Duplicated,
   Moved,
   OtherMicroBatch,
   OtherWork,
-  BetweenRanks,
+  SwappedBetweenRanks,
   Kinds
 };
 
@@ -112,13 +112,13 @@ bool corrupt(PipelineSchedule &table, Kind kind, std::mt19937 &random) {
   case Swapped:
     std::swap(row[a], row[b]);
     break;
-  case WithNext:
+  case SwappedWithNext:
     std::swap(row[a], row[(a + 1) % row.size()]);
     break;
   case Dropped:
     row.erase(row.begin() + a);
     break;
-  case Doubled:
+  case Duplicated:
     row.insert(row.begin() + b, row[a]);
     break;
   case Moved: {
@@ -133,7 +133,7 @@ bool corrupt(PipelineSchedule &table, Kind kind, std::mt19937 &random) {
   case OtherWork:
     row[a].work = Work(pick(4));
     break;
-  case BetweenRanks:
+  case SwappedBetweenRanks:
     std::swap(row[a], table.rows[pick(table.rows.size())].front());
     break;
   case Kinds:
@@ -153,7 +153,7 @@ bool isAccepted(const PipelineSchedule &table) {
 
 } // namespace
 
-TEST(Corruptions, AreAcceptedExactlyWhenTheResultsAreTheSame) {
+TEST(Corruptions, AreAcceptedIfAndOnlyIfTheResultsAreTheSame) {
   std::mt19937 random(7);
   int accepted = 0;
   for (int kind = 0; kind < Kinds; ++kind)
