@@ -233,9 +233,9 @@ void printDistance(const PlanAnswer &answer, llvm::raw_ostream &os) {
     return;
   if (fastest != &first)
     os << llvm::formatv(
-        "the plan with {0} is equally fast, within the error of the prediction; if a figure of the "
-        "cluster is {2:f0} % off, this plan may be {1:f1} % slower than the best one, and the "
-        "first plan {3:f1} %\n",
+        "the plan with {0} is equally fast, within the error of the prediction. If a figure of the "
+        "cluster is wrong by {2:f0} %, this plan is at most {1:f1} % slower than the best plan, "
+        "and the first plan is at most {3:f1} % slower\n",
         fastest->options.mesh, 100 * fastest->regret.value_or(0), 100 * kFigureError,
         100 * first.regret.value_or(0));
   else if (double slower = next->price->seconds / first.price->seconds - 1; slower < 0.0005)

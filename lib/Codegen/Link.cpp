@@ -114,7 +114,7 @@ llvm::Expected<std::string> findRuntimeFolder() {
 
 /// Returns the library that calls MPI, if it exists. A portable program loads this library only if
 /// MPI is used.
-static std::vector<std::string> listFurther(StringRef folder) {
+static std::vector<std::string> listMpiLibrary(StringRef folder) {
   std::string mpi = (folder + "/libpsrt_comm_mpi.so").str();
   return hasFile(mpi) ? std::vector<std::string>{mpi} : std::vector<std::string>{};
 }
@@ -167,7 +167,8 @@ llvm::Expected<ProgramLibraries> linkProgram(StringRef archive, StringRef output
     return explainFullDisk(std::move(error), linked);
   ProgramLibraries libraries;
   if (options.isPortable) {
-    llvm::Expected<ProgramLibraries> found = findLibraries(linked, listFurther(*folder), *scratch);
+    llvm::Expected<ProgramLibraries> found =
+        findLibraries(linked, listMpiLibrary(*folder), *scratch);
     if (!found)
       return found.takeError();
     libraries = std::move(*found);

@@ -44,7 +44,7 @@ static llvm::StringRef getName(Type type) {
   return "F32";
 }
 
-static llvm::Error bad(llvm::StringRef path, const llvm::Twine &message) {
+static llvm::Error failFormat(llvm::StringRef path, const llvm::Twine &message) {
   return llvm::createStringError("'" + path + "' is not a safetensors file: " + message);
 }
 
@@ -58,14 +58,14 @@ static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef nam
                                        llvm::StringRef data, MLIRContext &context) {
   for (const auto &[key, value] : entry.getMembers())
     if (key != "dtype" && key != "shape" && key != "data_offsets")
-      return bad(path, "entry '" + name + "' has \"" + key +
-                           "\"; expected dtype, shape and data_offsets");
+      return failFormat(path, "entry '" + name + "' has \"" + key +
+                                  "\"; expected dtype, shape and data_offsets");
   std::optional<JsonValue> shape = entry.getArray("shape");
   std::vector<JsonValue> offsets =
       entry.getArray("data_offsets").value_or(JsonValue()).getElements();
   std::optional<std::string> dtype = entry.getString("dtype");
   if (!shape || offsets.size() != 2 || !dtype)
-    return bad(path, "entry '" + name + "' needs a dtype, a shape and two data_offsets");
+    return failFormat(path, "entry '" + name + "' needs a dtype, a shape and two data_offsets");
   Type type = getType(*dtype, context);
   if (!type)
     return llvm::createStringError("cannot read '" + path + "': entry '" + name + "' has dtype " +
@@ -76,13 +76,13 @@ static llvm::Expected<Entry> readEntry(llvm::StringRef path, llvm::StringRef nam
   for (JsonValue size : shape->getElements()) {
     sizes.push_back(size.getAsInteger().value_or(-1));
     if (sizes.back() < 0)
-      return bad(path, "entry '" + name + "' has an invalid shape");
+      return failFormat(path, "entry '" + name + "' has an invalid shape");
     overflows |= llvm::MulOverflow(expected, sizes.back(), expected);
   }
   int64_t begin = offsets[0].getAsInteger().value_or(-1);
   int64_t end = offsets[1].getAsInteger().value_or(-1);
   if (begin < 0 || begin > end || overflows || end - begin != expected)
-    return bad(path, "entry '" + name + "' has a size that does not match its data_offsets");
+    return failFormat(path, "entry '" + name + "' has a size that does not match its data_offsets");
   if (uint64_t(end) > data.size())
     return llvm::createStringError(
         "'" + path + "' is truncated or damaged: entry '" + name + "' ends at byte " +
@@ -105,7 +105,7 @@ static llvm::Expected<NamedTensors> readEntries(llvm::StringRef path, JsonValue 
       return entry.takeError();
     taken += entry->bytes.size();
     if (taken > data.size())
-      return bad(path, "entries overlap");
+      return failFormat(path, "entries overlap");
     tensors.insert_or_assign(
         name,
         Tensor::fromBytes(entry->type, llvm::ArrayRef(entry->bytes.data(), entry->bytes.size())));
@@ -119,15 +119,15 @@ llvm::Expected<NamedTensors> readSafetensors(llvm::StringRef path, MLIRContext &
     return llvm::createStringError("cannot read '" + path + "': " + buffer.getError().message());
   llvm::StringRef text = (*buffer)->getBuffer();
   if (text.size() < 8)
-    return bad(path, "has fewer than 8 bytes");
+    return failFormat(path, "has fewer than 8 bytes");
   uint64_t length = llvm::support::endian::read64le(text.data());
   if (length > text.size() - 8)
-    return bad(path, "the header is longer than the file");
+    return failFormat(path, "the header is longer than the file");
   llvm::Expected<JsonDocument> header = JsonDocument::parse(text.substr(8, length));
   if (!header)
-    return bad(path, llvm::toString(header.takeError()));
+    return failFormat(path, llvm::toString(header.takeError()));
   if (!header->getRoot().isObject())
-    return bad(path, "the header is not a JSON object");
+    return failFormat(path, "the header is not a JSON object");
   return readEntries(path, header->getRoot(), text.drop_front(8 + length), context);
 }
 

@@ -676,12 +676,13 @@ private:
   std::string whyNoPipeline() const {
     std::vector<std::string> reasons;
     if (fewestStages)
-      reasons.push_back("they demand at least " + std::to_string(*fewestStages) +
+      reasons.push_back("the constraints demand at least " + std::to_string(*fewestStages) +
                         " stages (pp x num-chunks), but the model can only be cut into " +
                         std::to_string(mostSegments));
     if (!layoutError.empty())
       reasons.push_back(layoutError);
-    return reasons.empty() ? "no schedule and number of chunks fit" : join(reasons, "; ");
+    return reasons.empty() ? "no allowed schedule fits an allowed number of chunks"
+                           : join(reasons, "; ");
   }
 
   const SearchProblem &problem;
@@ -694,7 +695,8 @@ private:
   /// The fewest stages of a candidate that has more stages than the model has segments.
   std::optional<int64_t> fewestStages;
   std::string layoutError; ///< the first error of a schedule or of cuts that do not fit, or empty
-  /// By kind: the fastest plan that fits, and the leanest plan that does not fit.
+  /// By kind: the fastest plan that fits, and the plan with the least memory (leanest) if none
+  /// fits.
   std::map<Kind, PricedCandidate> kinds, leanest;
   /// By ZeRO stage: the leanest of the candidates that were priced since exploreStages() began.
   std::array<std::optional<PricedCandidate>, 4> leanestOfStages;

@@ -317,7 +317,7 @@ LogicalResult TrainingBuilder::chooseDifferentiated() {
              << " cannot be combined with a loss; add --loss none";
     return success();
   }
-  // The model may return a value twice. It has one cotangent.
+  // The model may return one value as several outputs. Such a value has one cotangent.
   auto add = [&](const Output &output) {
     if (llvm::none_of(differentiated,
                       [&](unsigned index) { return outputs[index].name == output.name; }))

@@ -60,14 +60,14 @@ static bool isSum(Value value) {
   return false;
 }
 
-/// Returns true if `isIt` returns true for one of the ops from which `value` is computed. Calls
-/// `isIt` with null for function arguments.
-static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> isIt) {
+/// Returns true if `matches` returns true for one of the ops from which `value` is computed. Calls
+/// `matches` with null for function arguments.
+static bool isComputedFrom(Value value, llvm::function_ref<bool(Operation *)> matches) {
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallVector<Value> todo{value};
   while (!todo.empty()) {
     Operation *op = todo.pop_back_val().getDefiningOp();
-    if (isIt(op))
+    if (matches(op))
       return true;
     if (op && seen.insert(op).second)
       todo.append(op->operand_begin(), op->operand_end());

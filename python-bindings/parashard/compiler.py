@@ -42,10 +42,10 @@ def find_installed(name):
 
 
 def run(tool, archive, arguments, kept, repeated):
-    """Runs a tool on an archive. Warns of its warnings.
+    """Runs a tool on an archive. Emits the warnings of the tool as Python warnings.
 
-    If the tool fails, raises CompileError with a command line that can be repeated: keeps the archive as `kept`, and replaces the
-    arguments by `repeated`.
+    If the tool fails, copies the archive to the path `kept`, and raises CompileError. The error has a command line that reproduces
+    the failure, with the copied archive and the arguments `repeated`.
     """
     done = subprocess.run([tool, str(archive), *arguments], capture_output=True, text=True, errors="replace")
     if done.returncode != 0:

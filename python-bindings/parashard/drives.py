@@ -1,4 +1,4 @@
-"""How a compiled model trains: with a loss in PyTorch (`AutogradDrive`), or with the loss in the graph (`StepDrive`)."""
+"""Trains a compiled model with a loss in PyTorch (`AutogradDrive`), or with the loss in the graph (`StepDrive`)."""
 
 import re
 
@@ -99,7 +99,7 @@ class AutogradDrive:
         model._show_gradients()
 
     def make_gradients(self, names):
-        """Returns the gradients of parameters as remote tensors. names: names of the program's variables, by parameter."""
+        """Returns the gradients of parameters as `RemoteTensor`s. names: names of the program's variables, by parameter."""
         return {name: RemoteTensor.of(self.program, variable) for name, variable in names.items()}
 
     def zero_grad(self):
@@ -161,8 +161,8 @@ class StepGradient(Variable):
 class StepDrive:
     """Runs forward and backward of all micro-batches in one call; the loss is an output of the graph.
 
-    A step computes its gradients in the model's call, into memory that the next call overwrites. They become the gradients of
-    PyTorch in backward of the loss, which adds the gradients of earlier calls and multiplies by the factor of the loss.
+    The call of the model computes the gradients of a step, into memory that the next call overwrites. Backward of the loss makes
+    these gradients visible in PyTorch: it multiplies them by the factor of the loss, and adds the gradients of earlier calls.
     """
 
     cotangents = frozenset()
@@ -175,19 +175,19 @@ class StepDrive:
         self.dtype = getattr(torch, program.describe("outputs:evaluate", loss)[0])
         self.micro_batches = micro_batches
         self.anchor = torch.zeros((), requires_grad=True)
-        self.number = 0  # of the last step that began
-        self.divisor = 1.0  # of the gradients in the program
+        self.number = 0  # number of the last step that began
+        self.divisor = 1.0  # divisor of the gradients in the program
         self.is_used = False  # whether backward of the last step ran
-        # Where the gradients are: "none" (there are none), "program", "host" (in `sums`), or "spent" (overwritten by an update).
-        self.place = "none"
+        # Location of the gradients: "none" (no gradients exist), "program", "host" (in `sums`), or "spent" (overwritten by an update).
+        self.location = "none"
         self.sums = {}
         self.gradients = []
 
     def train(self, model, inputs):
         """Runs a step up to its update. Only the loss has a value."""
-        if self.place == "program":
+        if self.location == "program":
             self.sums = {gradient.name: gradient.read() for gradient in self.gradients}
-            self.place = "host"
+            self.location = "host"
         loss, self.divisor = self.program.begin_step(inputs)
         self.number += 1
         self.is_used = False
@@ -209,9 +209,9 @@ class StepDrive:
         if self.is_used:
             raise Unsupported("the backward of this step has run; call the model again instead of using retain_graph")
         model._send_gradients()
-        if self.place == "spent":
+        if self.location == "spent":
             raise Unsupported("the gradients were used by optimizer.step(); call optimizer.zero_grad() before the next backward")
-        earlier, self.sums, self.place, self.is_used = self.sums, {}, "program", True
+        earlier, self.sums, self.location, self.is_used = self.sums, {}, "program", True
         if factor != 1 or earlier:
             for gradient in self.gradients:
                 values = gradient.read() * factor
@@ -220,7 +220,7 @@ class StepDrive:
 
     def evaluate(self, inputs):
         """Returns the values of the outputs. Evaluates one micro-batch at a time."""
-        if self.place in ("program", "host"):
+        if self.location in ("program", "host"):
             raise Unsupported("evaluation would overwrite the gradients; call optimizer.step() or optimizer.zero_grad() first")
         names = self.program.names("outputs:evaluate")
         parts = [self.evaluate_part(names, part) for part in self.split(inputs)]
@@ -273,11 +273,11 @@ class StepDrive:
 
     def read(self, gradient):
         """Returns the values of a gradient."""
-        if self.place == "host":
+        if self.location == "host":
             return self.sums[gradient.name].clone()
-        if self.place == "spent":
+        if self.location == "spent":
             raise Unsupported("the gradients were used by optimizer.step(); read them before it")
-        if self.place == "none":
+        if self.location == "none":
             return torch.zeros(gradient.shape, dtype=gradient.dtype)
         values = torch.empty(gradient.shape, dtype=gradient.dtype)
         self.program.get_variable(gradient.name, values)
@@ -285,23 +285,23 @@ class StepDrive:
 
     def write(self, gradient, values):
         """Sets the values of a gradient."""
-        if self.place == "host":
+        if self.location == "host":
             self.sums[gradient.name] = values.clone()
-        elif self.place == "program":
+        elif self.location == "program":
             self.program.set_variable(gradient.name, (values * self.divisor).contiguous())
         else:
             raise InputError("gradients can be changed only after loss.backward(), and before optimizer.step()")
 
     def zero_grad(self):
-        self.place, self.sums = "none", {}
+        self.location, self.sums = "none", {}
 
     def update(self):
         """Runs the update with the gradients of all losses whose backward ran."""
-        if self.place in ("none", "spent"):
+        if self.location in ("none", "spent"):
             raise Unsupported("optimizer.step() needs gradients of this step; call loss.backward() after optimizer.zero_grad()")
-        if self.place == "host":  # a later forward has no backward
-            earlier, self.sums, self.place = self.sums, {}, "program"
+        if self.location == "host":  # a later forward has no backward
+            earlier, self.sums, self.location = self.sums, {}, "program"
             for gradient in self.gradients:
                 gradient.write(earlier[gradient.name])
         self.program.update()
-        self.place = "spent"
+        self.location = "spent"

@@ -8,7 +8,7 @@ __all__ = ["generate"]
 
 
 def generate(model, original, inputs, options):
-    """Returns what `generate` of a Hugging Face model returns, with the logits of a compiled model. Without a KV cache.
+    """Runs `generate` of a Hugging Face model with the logits of a compiled model, without a KV cache. Returns the result of `generate`.
 
     model: a `CompiledModel` in evaluation mode. original: (class, configuration, generation configuration) of the module that was
     compiled. inputs: the token ids, or None. options: the keyword arguments of generate().

@@ -29,10 +29,11 @@ def parallelize(
     plan, model, optimizer_fn, lr_scheduler_fn=None, dataset=None, *,
     example=None, batch_size=None, criterion=None, drive=None, threads=0, seed=0,
 ):  # fmt: skip
-    """Compiles a model for the ranks of a plan. Returns (model, optimizer), followed by the scheduler and the data loader if these are requested.
+    """Compiles a model for the ranks of a plan. Returns (model, optimizer), and then the scheduler and the data loader if requested.
 
     plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process.
-    model: a torch.nn.Module. Its weights are copied; the module itself is not changed. The current mode (train or eval) of each submodule is compiled.
+    model: a torch.nn.Module. Its weights are copied; the module itself is not changed. The current mode (train or eval) of each
+        submodule is compiled.
     optimizer_fn, lr_scheduler_fn: `optimizer_fn(model)` makes an optimizer of PyTorch (SGD, Adam or AdamW), and
         `lr_scheduler_fn(optimizer)` a scheduler.
     dataset: a dataset of PyTorch. The data loader reads it in an order that `seed` determines, in batches of whole steps.
@@ -46,7 +47,8 @@ def parallelize(
     threads: threads per rank; 0: the cores of this machine, divided among the ranks.
     seed: the seed of dropout masks and of the order of the data.
 
-    The training loop of PyTorch does not change: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`, `optimizer.zero_grad()`.
+    The training loop of PyTorch does not change: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`,
+    `optimizer.zero_grad()`.
     Raises ExportFailed, CompileError, InputError or Unsupported.
     """
     if drive not in (None, "step", "autograd"):
@@ -128,7 +130,10 @@ def count_micro_batches(plan, inputs):
         raise Unsupported("give the number of micro-batches as Plan(..., micro_batches=N); the example has the global batch")
     count, rows = int(given), count_rows(inputs)
     if rows % count:
-        raise InputError(f"the example has {rows} samples, which is not divisible by {count} micro-batches; use another number of samples or micro-batches")
+        raise InputError(
+            f"the example has {rows} samples, which is not divisible by {count} micro-batches; use another number of samples or "
+            "micro-batches"
+        )
     if int(plan.flags.get("batch", rows // count)) != rows // count:
         raise InputError(
             f"the plan has a micro-batch of {plan.flags['batch']} samples, but the example has {rows} samples in {count} micro-batches; "

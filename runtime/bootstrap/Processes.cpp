@@ -58,7 +58,7 @@ void nameJob(RendezvousAddress &result, const std::string &identity) {
 }
 
 /// Returns the rendezvous at MASTER_ADDR and MASTER_PORT.
-RendezvousAddress meetAtMaster(const ProcessIdentity &identity) {
+RendezvousAddress findAtMaster(const ProcessIdentity &identity) {
   RendezvousAddress result;
   std::string address = variable("MASTER_ADDR"), port = variable("MASTER_PORT");
   long number = std::strtol(port.c_str(), nullptr, 10);
@@ -84,7 +84,7 @@ RendezvousAddress meetAtMaster(const ProcessIdentity &identity) {
 }
 
 /// Returns the rendezvous on the first node of a Slurm job.
-RendezvousAddress meetAtFirstNode(const ProcessIdentity &identity) {
+RendezvousAddress findAtFirstNode(const ProcessIdentity &identity) {
   RendezvousAddress result;
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty())
@@ -132,8 +132,8 @@ RendezvousAddress findRendezvousAddress(const ProcessIdentity &identity) {
     return result;
   }
   if (identity.launcher == ProcessIdentity::Slurm && !std::getenv("MASTER_ADDR"))
-    return meetAtFirstNode(identity);
-  return meetAtMaster(identity);
+    return findAtFirstNode(identity);
+  return findAtMaster(identity);
 }
 
 std::string firstSlurmHost(const std::string &list) {

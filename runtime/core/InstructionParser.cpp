@@ -24,7 +24,7 @@ void parseKernel(const Json &object, const Mesh &, Instruction &result) {
   op.grid = getOr<int64_t>(object, "grid", 0);
   op.block = getOr<int64_t>(object, "block", 0);
   op.bytes = getOr<int64_t>(object, "bytes", 0);
-  op.saysWrites = !get(object, "writes").is_null();
+  op.hasWrites = !get(object, "writes").is_null();
   for (int64_t index : getInts(object, "writes"))
     op.writes.push_back(int(std::clamp<int64_t>(index, -1, INT32_MAX)));
   checkKernel(op, object.at("args").size());

@@ -43,8 +43,8 @@ struct KernelOp {
   int64_t rows = 0, grain = 1;
   int64_t grid = 0, block = 0;
   int64_t bytes = 0; ///< bytes read and written, for traces
-  bool saysWrites = false;
-  std::vector<int> writes; ///< indices of the written arguments, if `saysWrites`
+  bool hasWrites = false;
+  std::vector<int> writes; ///< indices of the written arguments, if `hasWrites`
 };
 /// Computes out = lhs rhs (+ bias) (+ out), with lhs m x k, rhs k x n and out m x n. The buffer
 /// BiasGrad gets the sum of lhs or rhs over k, with m or n elements. 16-bit operands are summed in

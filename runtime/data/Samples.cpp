@@ -319,8 +319,8 @@ bool labelsAreNext(const Program &program, const DataOptions &options) {
   LabelRule labels = options.labels.value_or(program.labels);
   if (labels == LabelRule::Given)
     PSRT_FAIL(BadArgument, "the model does not show how the labels are derived from the tokens; "
-                           "give --labels next (labels[t] = "
-                           "x[t+1]) or --labels same (the model shifts the labels)");
+                           "give --labels next (labels[t] = x[t+1]) or --labels same (the model "
+                           "shifts the labels)");
   if (program.labels != LabelRule::Given && program.labels != labels)
     PSRT_FAIL(BadArgument,
               "--labels %s contradicts the model: its graph %s, so the model would train on the "

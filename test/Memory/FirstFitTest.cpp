@@ -26,8 +26,9 @@ TEST(FirstFit, TheLowestGapThatFitsIsTaken) {
   EXPECT_EQ(plan.offsets[3], 64);
 }
 
-TEST(FirstFit, TriesAnotherOrderIfTheOrderOfBirthLeavesGaps) {
-  // In order of birth, only 128 bytes are free below the second buffer when 192 are needed.
+TEST(FirstFit, TriesAnotherOrderIfTheOrderOfStartsLeavesGaps) {
+  // In the order of their starts, only 128 bytes are free below the second buffer when 192 are
+  // needed.
   std::vector<Lifetime> buffers = {{0, 0, 128}, {0, 9, 64}, {1, 9, 192}, {2, 9, 64}};
   EXPECT_EQ(getLargestSum(buffers), 320);
   EXPECT_EQ(placeByFirstFit(buffers).bytes, 320);

@@ -193,7 +193,7 @@ TEST(Search, FollowsItsConstraints) {
   }
 }
 
-TEST(Search, NeedsNoTableIfTheSmallerTensorAxisShowsThatItIsSlow) {
+TEST(Search, SkipsALargeTensorAxisIfASmallerOneIsSlow) {
   Problem problem(0);
   problem.model.work = {1e-3, 1e-3};
   problem.model.overhead = 0;
@@ -236,7 +236,7 @@ TEST(ClassTable, GetsTheCostsOfZeroFromTablesWithOtherSamples) {
   EXPECT_TRUE(llvm::errorToBool(applyZero(four, one, oneDivided).takeError()));
 }
 
-TEST(Search, NamesWhatAFixedBatchPrevents) {
+TEST(Search, ErrorNamesTheFixedBatch) {
   Problem problem(7);
   problem.search.ranks = 8;
   problem.search.globalBatch = 16;

@@ -44,7 +44,7 @@ TEST(Stashes, ValuesWithTooSlowCopiesStay) {
     EXPECT_FALSE(stash);
 }
 
-TEST(Stashes, WithoutOnlyHiddenSpeedIsIgnored) {
+TEST(Stashes, SpeedIsIgnoredIfCopiesNeedNotBeHidden) {
   StashProblem problem = makeProblem(/*bytesPerSecond=*/1);
   problem.onlyHidden = false;
   auto stashes = chooseStashes(problem);

@@ -85,7 +85,7 @@ def test_every_mode_has_the_same_bits(tmp_path, make, mesh, micro_batches, modul
 @pytest.mark.parametrize("name, mesh, schedule, chunks, flags", [
     lanes.full("gpt2_deep", "pp=2", "gpipe", 1, ()), lanes.full("gpt2_deep", "pp=2", "zb-h1", 1, ()), ("llama_deep", "dp=2,pp=2", "1f1b", 1, ("--zero", "3")),
     ("gpt2_deep", "pp=2", "zb-v", 2, ()), ("bert", "pp=2,tp=2", "interleaved", 2, ())])  # fmt: skip
-def test_beside_pipelines_and_zero(tmp_path, name, mesh, schedule, chunks, flags):
+def test_with_pipelines_and_zero(tmp_path, name, mesh, schedule, chunks, flags):
     model = oracle.zoo(name)
     flags = ("--schedule", schedule, "--num-chunks", chunks, *flags)
     whole, _ = train(tmp_path / "none", model, mesh, 4, *flags)

@@ -34,8 +34,7 @@ void addFlags(PlanLine &line, bool predicts) {
   t.add({"plan", "PLAN.json", "with --predict: read Plan flags from a file"}, line.planFile);
   t.add({"constraints", "FILE.json",
          "read constraints from a file, such as {\"zero\": [0, 1], \"mesh\": \"tp=<=8\"}; the "
-         "command line "
-         "takes precedence"},
+         "command line takes precedence"},
         line.constraintsFile);
   t.add({"memory", "BYTES",
          "largest memory of a rank, such as 72GB (default: memory of the cluster's device, less "

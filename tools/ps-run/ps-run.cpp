@@ -75,7 +75,7 @@ struct Flags {
 };
 
 /// Emits an error about the model or its inputs, without a location.
-LogicalResult bad(MLIRContext &context, const llvm::Twine &message) {
+LogicalResult reportError(MLIRContext &context, const llvm::Twine &message) {
   return mlir::emitError(UnknownLoc::get(&context), message);
 }
 
@@ -180,7 +180,7 @@ void printSmall(const NamedTensors &results) {
 FailureOr<NamedTensors> readTensors(MLIRContext &context, llvm::StringRef path) {
   llvm::Expected<NamedTensors> read = readSafetensors(path, context);
   if (!read)
-    return bad(context, llvm::toString(read.takeError()));
+    return reportError(context, llvm::toString(read.takeError()));
   return std::move(*read);
 }
 
@@ -191,7 +191,7 @@ LogicalResult compare(MLIRContext &context, const NamedTensors &tensors, const F
     return failure();
   llvm::Expected<Agreement> agreement = compareTensors(tensors, *expected, flags.tolerance);
   if (!agreement)
-    return bad(context, flags.compare + ": " + llvm::toString(agreement.takeError()));
+    return reportError(context, flags.compare + ": " + llvm::toString(agreement.takeError()));
   if (agreement->tensor.empty())
     llvm::outs() << llvm::formatv("{0} tensors are equal\n", agreement->tensors);
   else
@@ -216,7 +216,7 @@ LogicalResult report(MLIRContext &context, Evaluator &evaluator, const NamedTens
     (*all)[name] = tensor;
   if (!flags.outputs.empty())
     if (llvm::Error error = writeSafetensors(flags.outputs, *all))
-      return bad(context, llvm::toString(std::move(error)));
+      return reportError(context, llvm::toString(std::move(error)));
   return flags.compare.empty() ? success() : compare(context, *all, flags);
 }
 

@@ -9,7 +9,7 @@ struct Writes {
   const Instruction &instruction;
   size_t index;
   bool operator()(const KernelOp &op) const {
-    return !op.saysWrites ||
+    return !op.hasWrites ||
            std::find(op.writes.begin(), op.writes.end(), int(index)) != op.writes.end();
   }
   bool operator()(const MatmulOp &op) const {

@@ -187,8 +187,8 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtMatmul::askFor(int most, const MatmulO
   // For an unsupported matmul, some versions of the library return NOT_SUPPORTED, and others
   // INVALID_VALUE.
   bool isLacking = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
-  bool mayLack = isFloat8 || traitsOf(epilogue).mayLack;
-  if (!isLacking || !mayLack)
+  bool hasFallback = isFloat8 || traitsOf(epilogue).hasFallback;
+  if (!isLacking || !hasFallback)
     library.check(status, purpose.c_str());
   return result;
 }

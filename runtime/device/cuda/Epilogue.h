@@ -10,7 +10,7 @@ struct EpilogueTraits {
   cublasLtEpilogue_t kind;
   const char *name; ///< suffix in descriptions of matmuls
   bool hasVector, hasAux;
-  bool mayLack; ///< whether there is a fallback if cuBLASLt lacks this epilogue
+  bool hasFallback; ///< whether there is a fallback if cuBLASLt lacks this epilogue
 };
 
 EpilogueTraits traitsOf(CublasLtMatmul::Epilogue epilogue);
