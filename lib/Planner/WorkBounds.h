@@ -34,8 +34,8 @@ public:
   /// Example: with tp=4, compute takes 0.8 s, and launches and communication take 0.2 s. With tp=8,
   /// a micro-batch takes at least 0.4 + 0.2 = 0.6 s.
   double getBound(const Candidate &candidate) const;
-  /// Returns the work without a tensor axis; nullopt if it is not known. All policies are equal
-  /// then.
+  /// Returns the work without a tensor axis; nullopt if it is not known. Without a tensor axis, all
+  /// policies are equal.
   std::optional<Work> findUndivided(int64_t samples) const;
 
 private:

@@ -64,8 +64,8 @@ class JsonDocument {
 public:
   /// Parses `text`, which must outlive the document. Accepts the syntax of `llvm::json::parse`,
   /// except for nesting deeper than 512 brackets, a repeated key in an object, an integer outside
-  /// int64, a float outside the range of double, and a byte order mark. An error continues the name
-  /// of the file, with the line and the column (from 1) and what is expected there.
+  /// int64, a float outside the range of double, and a byte order mark. Errors do not name the
+  /// file. A syntax error has the line, the column (both from 1), and what is expected there.
   static llvm::Expected<JsonDocument> parse(llvm::StringRef text);
   JsonValue getRoot() const { return {this, 0}; }
 

@@ -23,9 +23,9 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
     constraints: a dict from flags of the plan to a value, a list of values, a range such as "<=8", or "*" (any value), or a path
         of such a JSON file. Flags without a constraint may have any value. Example: {"zero": [0, 1], "mesh": "tp=<=2"}. The keys of
         veScale's constraints are accepted too.
-    model, example, criterion, optimizer_fn: those of `parallelize`; the example has the samples of a whole step. The optimizer is
+    model, example, criterion, optimizer_fn: as in `parallelize`; the example has the samples of a whole step. The optimizer is
         AdamW by default.
-    ranks: the number of ranks; by default, that of the cluster.
+    ranks: the number of ranks. By default, the number of ranks of the cluster.
     cluster: a preset such as "h100-sxm:64", a cluster file, or "cpu" for this machine, which is measured on first use.
 
     Raises ExportFailed, InputError, Unsupported, or CompileError if no plan satisfies the constraints.

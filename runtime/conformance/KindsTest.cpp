@@ -34,7 +34,7 @@ static std::string errorWith(const std::string &from, const std::string &to) {
   return "";
 }
 
-TEST(Kinds, AreEnumsAfterTheParser) {
+TEST(Kinds, NamesBecomeEnums) {
   Program program = parseProgram(kTable);
   EXPECT_EQ(program.labels, LabelRule::Same);
   EXPECT_EQ(program.lossAverages, (std::vector{LossAverage::Step, LossAverage::Sum}));
@@ -54,7 +54,7 @@ TEST(Kinds, AreEnumsAfterTheParser) {
   EXPECT_STREQ(op.name(), "all_reduce");
 }
 
-TEST(Kinds, TheReadersOfAnInputAreASetOfEntries) {
+TEST(Kinds, AnInputListsTheEntriesThatReadIt) {
   Readers microBatch = parseProgram(kTable).inputs[0].readers;
   for (EntryKind entry : {EntryKind::Step, EntryKind::Forward, EntryKind::Backward})
     EXPECT_TRUE(includes(microBatch, entry));
