@@ -113,8 +113,10 @@ psrt_status psrt_begin_step(psrt_program *program, const psrt_tensor *inputs, si
 psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor);
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor);
 
-/** Sets a scalar variable such as "lr" for the following steps. "lr" also sets the learning rate
-   "lr.N" of every parameter group. The value must fit f32; a learning rate must be at least 0. */
+/** Sets a hyperparameter for the following steps: "lr", "weight_decay", "momentum", "beta1",
+   "beta2" or "clip_grad_norm", as far as the program has it (docs/c-api.md). "lr" also sets the
+   learning rate "lr.N" of every parameter group. The value must be in the hyperparameter's range
+   and fit f32. */
 psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value);
 
 /** Get and set the number of the next step, from 0 to 2^53. Dropout masks depend on this number. */

@@ -403,10 +403,10 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
 json::Object ProgramTable::describeDefaults() {
   json::Object defaults;
   for (auto variable : module.getOps<ps::VariableOp>())
-    if (variable.getKind() == ps::VariableKind::Scalar)
+    if (variable.getKind() == ps::VariableKind::Scalar && !variable.getOf())
       if (auto value = dyn_cast_or_null<DenseElementsAttr>(variable.getInitAttr());
           value && value.isSplat())
-        defaults[variable.getSymName()] = ps::getSplatElement(value).get(0);
+        defaults[variable.getSymName()] = toNumber(ps::getSplatElement(value).get(0));
   return defaults;
 }
 

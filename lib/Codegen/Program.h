@@ -14,6 +14,9 @@
 
 namespace parashard::codegen {
 
+/// Returns a JSON number. JSON has no infinities and NaN, which become strings.
+llvm::json::Value toNumber(double value);
+
 /// Sets "shape" and "local" of a tensor. Sets "factors" and "partial" unless `sharding` is null
 /// (replicated).
 void describePlacement(llvm::json::Object &object, mlir::RankedTensorType global,

@@ -55,7 +55,7 @@ void codegen::describePlacement(json::Object &object, RankedTensorType global,
   object["partial"] = std::move(partial);
 }
 
-static json::Value toNumber(double value) {
+json::Value codegen::toNumber(double value) {
   if (std::isfinite(value))
     return value;
   return std::isnan(value) ? json::Value("nan") : json::Value(value > 0 ? "inf" : "-inf");

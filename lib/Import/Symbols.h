@@ -8,7 +8,7 @@
 namespace parashard::import {
 
 /// Returns the symbol for the model's variable `name`: `name`, or `self.NAME` if the compiler
-/// reserves the name (functions, the loss, the learning rate).
+/// reserves the name (functions, the loss, hyperparameters).
 std::string chooseSymbol(llvm::StringRef name);
 
 } // namespace parashard::import

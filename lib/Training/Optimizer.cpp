@@ -56,6 +56,8 @@ private:
   void adaptLossScale(Value isFinite, VariableOp finiteSteps);
   Value readGradient(Trained &trained);
   LogicalResult clip();
+  FailureOr<VariableOp> addScalar(const llvm::Twine &symbol, Type element, double value);
+  LogicalResult addHyperparameter(const Hyperparameter &hyperparameter, unsigned group);
   LogicalResult buildGroup(unsigned group);
   void warnUnused(const OptimizerSpec &spec);
   LogicalResult buildStep(Trained &trained);
@@ -65,6 +67,10 @@ private:
   Type getComputeElement(VariableOp variable) {
     Type element = variable.getTensorType().getElementType();
     return element.isF64() ? element : builder.getF32Type();
+  }
+  /// Returns the suffix of the scalars of a group, such as ".1". With one group: "".
+  std::string getSuffix(unsigned group) const {
+    return specs.size() == 1 ? "" : "." + std::to_string(group);
   }
 
   ModuleOp module;
@@ -215,12 +221,13 @@ LogicalResult UpdateBuilder::clip() {
     return success();
   auto variable = variables.add(VariableKind::Accumulator, "grad_norm",
                                 cast<RankedTensorType>(total.getType()));
-  if (failed(variable))
+  auto bound = addScalar("clip_grad_norm", builder.getF32Type(), options.clipNorm);
+  if (failed(variable) || failed(bound))
     return failure();
   Value norm = math.unary<SqrtOp>(total);
   makeWrite(builder, math.loc, *variable, norm);
   Value factor =
-      math.div(math.constant(norm, options.clipNorm), math.add(norm, math.constant(norm, 1e-6)));
+      math.div(makeRead(builder, math.loc, *bound), math.add(norm, math.constant(norm, 1e-6)));
   factor = math.binary<MinOp>(factor, math.constant(norm, 1));
   for (Trained &trained : parameters) {
     math.loc = trained.parameter.getLoc();
@@ -235,7 +242,41 @@ void UpdateBuilder::warnUnused(const OptimizerSpec &spec) {
          "match an earlier optimizer";
 }
 
-/// Builds one optimizer (group): its learning rate, its count of applied steps, its bias
+/// Adds a scalar variable with an initial value. The host may change the value between steps.
+FailureOr<VariableOp> UpdateBuilder::addScalar(const llvm::Twine &symbol, Type element,
+                                               double value) {
+  auto type = RankedTensorType::get({}, element);
+  Attribute init = DenseElementsAttr::get(type, builder.getFloatAttr(element, value).getValue());
+  return variables.add(VariableKind::Scalar, symbol.str(), type, {}, init);
+}
+
+/// Adds the variables of a hyperparameter of a group, and reads them into `groups`. Example:
+/// @beta1.0, and its forms @beta1.0.one_minus and @beta1.0.log. The variables are f64 if a
+/// parameter of the group is f64.
+LogicalResult UpdateBuilder::addHyperparameter(const Hyperparameter &hyperparameter,
+                                               unsigned group) {
+  Type element = builder.getF32Type();
+  for (const Trained &trained : parameters)
+    if (trained.group == group && getComputeElement(trained.parameter).isF64())
+      element = builder.getF64Type();
+  std::string symbol = hyperparameter.name.str() + getSuffix(group);
+  for (auto [form, scalar] : llvm::zip_equal(getScalarForms(), hyperparameter.forms)) {
+    bool isDerived = !form.name.empty();
+    if (isDerived && !scalar)
+      continue;
+    auto variable = addScalar(isDerived ? symbol + "." + form.name : symbol, element,
+                              form.compute(specs[group].*hyperparameter.initial));
+    if (failed(variable))
+      return failure();
+    if (isDerived)
+      variable->setOfAttr(FlatSymbolRefAttr::get(builder.getStringAttr(symbol)));
+    if (scalar)
+      groups[group].*scalar = makeRead(builder, math.loc, *variable);
+  }
+  return success();
+}
+
+/// Builds one optimizer (group): its hyperparameters, its count of applied steps, its bias
 /// corrections, and the steps of its parameters.
 LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   const OptimizerSpec &spec = specs[group];
@@ -244,18 +285,18 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
   if (first == parameters.end())
     return warnUnused(spec), success();
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  std::string suffix = specs.size() == 1 ? "" : "." + std::to_string(group);
-  auto init = DenseElementsAttr::get(scalar, float(spec.lr));
-  auto lr = variables.add(VariableKind::Scalar, "lr" + suffix, scalar, {}, init);
+  math.loc = module.getLoc();
+  for (const Hyperparameter &hyperparameter : getHyperparameters(spec))
+    if (failed(addHyperparameter(hyperparameter, group)))
+      return failure();
   auto steps =
       variables.add(VariableKind::Optimizer, "optimizer." + std::to_string(group) + ".count",
                     scalar, first->parameter);
-  if (failed(lr) || failed(steps))
+  if (failed(steps))
     return failure();
   (*steps)->setAttr(kSharedMark, builder.getUnitAttr());
-  math.loc = module.getLoc();
-  Value count = makeRead(builder, math.loc, *steps);
-  groups[group] = makeGroupScalars(math, spec, makeRead(builder, math.loc, *lr), count);
+  Value count = groups[group].count = makeRead(builder, math.loc, *steps);
+  completeGroupScalars(math, spec, groups[group]);
   if (options.ema > 0) {
     Value isFirst = math.compare(Predicate::Eq, count, math.constant(count, 0));
     groups[group].averaged =
@@ -268,7 +309,8 @@ LogicalResult UpdateBuilder::buildGroup(unsigned group) {
     if (failed(buildStep(trained)))
       return failure();
     if (specs.size() > 1)
-      trained.parameter->setAttr(kRateMark, FlatSymbolRefAttr::get(lr->getSymNameAttr()));
+      trained.parameter->setAttr(
+          kRateMark, FlatSymbolRefAttr::get(builder.getStringAttr("lr" + getSuffix(group))));
   }
   return success();
 }

@@ -42,10 +42,8 @@ Value Arithmetic::select(Value condition, Value x, Value y) {
   return SelectOp::create(builder, loc, x.getType(), condition, x, y);
 }
 
-Value training::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
-  if (beta == 0)
-    return math.constant(step, 1);
-  Value y = math.scale(step, std::log(beta));
+Value training::makeBiasCorrection(Arithmetic &math, Value step, Value logBeta) {
+  Value y = math.mul(step, logBeta);
   Value one = math.constant(y, 1), series = one;
   for (int n = 8; n >= 2; --n) // 1 + y/2 (1 + y/3 (...))
     series = math.add(one, math.mul(math.scale(y, 1.0 / n), series));
@@ -54,17 +52,48 @@ Value training::makeBiasCorrection(Arithmetic &math, Value step, double beta) {
   return math.select(math.compare(Predicate::Gt, y, math.constant(y, -0.5)), small, large);
 }
 
-GroupScalars training::makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, Value lr,
-                                        Value count) {
-  GroupScalars group{lr, count, {}, {}, {}, {}};
+llvm::ArrayRef<ScalarForm> training::getScalarForms() {
+  static constexpr ScalarForm kForms[kScalarForms] = {
+      {"", [](double x) { return x; }},
+      {"one_minus", [](double x) { return 1 - x; }},
+      {"log", [](double x) { return std::log(x); }}};
+  return kForms;
+}
+
+llvm::SmallVector<Hyperparameter> training::getHyperparameters(const OptimizerSpec &spec) {
+  using Spec = OptimizerSpec;
+  using Group = GroupScalars;
+  static constexpr Hyperparameter kOfSGD[] = {
+      {"lr", &Spec::lr, false, {&Group::lr}},
+      {"weight_decay", &Spec::weightDecay, true, {&Group::weightDecay}},
+      {"momentum", &Spec::momentum, true, {&Group::momentum}}};
+  static constexpr Hyperparameter kOfAdam[] = {
+      {"lr", &Spec::lr, false, {&Group::lr}},
+      {"weight_decay", &Spec::weightDecay, true, {&Group::weightDecay}},
+      {"beta1", &Spec::beta1, false, {nullptr, &Group::meanShare, &Group::logBeta1}},
+      {"beta2", &Spec::beta2, false, {&Group::beta2, &Group::squareShare, &Group::logBeta2}}};
+  llvm::ArrayRef<Hyperparameter> all = kOfAdam;
+  if (spec.rule == Spec::Rule::SGD)
+    all = kOfSGD;
+  return llvm::filter_to_vector(all, [&](const Hyperparameter &hyperparameter) {
+    return !hyperparameter.isOmittedAtZero || spec.*hyperparameter.initial != 0;
+  });
+}
+
+void training::completeGroupScalars(Arithmetic &math, const OptimizerSpec &spec,
+                                    GroupScalars &group) {
+  Type f32 = math.builder.getF32Type();
+  group.lr = math.convert(group.lr, f32);
   if (spec.rule == OptimizerSpec::Rule::SGD)
-    return group;
-  Value step = math.add(count, math.constant(count, 1));
-  group.stepSize = math.div(lr, makeBiasCorrection(math, step, spec.beta1));
-  group.root = math.unary<SqrtOp>(makeBiasCorrection(math, step, spec.beta2));
-  if (spec.rule == OptimizerSpec::Rule::AdamW && spec.weightDecay != 0)
-    group.decayFactor = math.sub(math.constant(lr, 1), math.scale(lr, spec.weightDecay));
-  return group;
+    return;
+  auto correct = [&, step = math.add(group.count, math.constant(group.count, 1))](Value logBeta) {
+    return makeBiasCorrection(math, step, math.convert(logBeta, f32));
+  };
+  group.stepSize = math.div(group.lr, correct(group.logBeta1));
+  group.root = math.unary<SqrtOp>(correct(group.logBeta2));
+  if (spec.rule == OptimizerSpec::Rule::AdamW && group.weightDecay)
+    group.decayFactor = math.sub(math.constant(group.lr, 1),
+                                 math.mul(group.lr, math.convert(group.weightDecay, f32)));
 }
 
 llvm::SmallVector<std::string> training::getStateNames(const OptimizerSpec &spec) {
@@ -84,19 +113,19 @@ llvm::SmallVector<std::string> training::getStateNames(const OptimizerSpec &spec
 /// without dampening.
 static StepResult makeSGD(Arithmetic &math, const OptimizerSpec &spec, const GroupScalars &group,
                           Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
-  if (spec.weightDecay != 0)
-    gradient = math.add(gradient, math.scale(parameter, spec.weightDecay));
+  if (group.weightDecay)
+    gradient = math.add(gradient, math.scale(parameter, group.weightDecay));
   StepResult result;
   Value direction = gradient;
-  if (spec.momentum != 0) {
+  if (group.momentum) {
     Value added = spec.dampening == 0 ? gradient : math.scale(gradient, 1 - spec.dampening);
-    Value momentum = math.add(math.scale(state[0], spec.momentum), added);
+    Value momentum = math.add(math.scale(state[0], group.momentum), added);
     if (spec.dampening != 0) {
       Value zero = math.constant(group.count, 0);
       Value isFirst = math.compare(Predicate::Eq, group.count, zero);
       momentum = math.select(math.spreadBool(isFirst, gradient), gradient, momentum);
     }
-    direction = spec.nesterov ? math.add(gradient, math.scale(momentum, spec.momentum)) : momentum;
+    direction = spec.nesterov ? math.add(gradient, math.scale(momentum, group.momentum)) : momentum;
     result.state = {momentum};
   }
   result.parameter = math.sub(parameter, math.mul(math.spread(group.lr, parameter), direction));
@@ -109,11 +138,11 @@ static StepResult makeAdam(Arithmetic &math, const OptimizerSpec &spec, const Gr
                            Value parameter, Value gradient, llvm::ArrayRef<Value> state) {
   if (group.decayFactor)
     parameter = math.mul(parameter, math.spread(group.decayFactor, parameter));
-  else if (spec.weightDecay != 0)
-    gradient = math.add(gradient, math.scale(parameter, spec.weightDecay));
-  Value mean = math.add(state[0], math.scale(math.sub(gradient, state[0]), 1 - spec.beta1));
-  Value square = math.add(math.scale(state[1], spec.beta2),
-                          math.scale(math.mul(gradient, gradient), 1 - spec.beta2));
+  else if (group.weightDecay)
+    gradient = math.add(gradient, math.scale(parameter, group.weightDecay));
+  Value mean = math.add(state[0], math.scale(math.sub(gradient, state[0]), group.meanShare));
+  Value square = math.add(math.scale(state[1], group.beta2),
+                          math.scale(math.mul(gradient, gradient), group.squareShare));
   Value root = math.div(math.unary<SqrtOp>(square), math.spread(group.root, square));
   Value denominator = math.add(root, math.constant(root, spec.eps));
   Value change = math.mul(math.spread(group.stepSize, parameter), math.div(mean, denominator));

@@ -31,6 +31,7 @@ public:
   mlir::Value mul(mlir::Value x, mlir::Value y) { return binary<ps::MulOp>(x, y); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return binary<ps::DivOp>(x, y); }
   mlir::Value scale(mlir::Value x, double factor) { return mul(x, constant(x, factor)); }
+  mlir::Value scale(mlir::Value x, mlir::Value scalar) { return mul(x, spread(scalar, x)); }
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
@@ -39,24 +40,48 @@ public:
 /// Returns 1 - beta^t for a scalar t = `step` >= 1, accurate to a few ulps. Computes -expm1(t log
 /// beta), with a series near 0. In f32, 1 - pow(beta, t) would lose two to three of seven digits:
 /// for t = 1 and beta = 0.999, the relative error is about 1.3e-5.
-mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, double beta);
+mlir::Value makeBiasCorrection(Arithmetic &math, mlir::Value step, mlir::Value logBeta);
 
 /// Scalars that all parameters of an optimizer's group share. t is `count` + 1. Scalars that the
 /// optimizer does not need are null.
 struct GroupScalars {
-  mlir::Value lr;          ///< tensor<f32>
+  // Values of variables: hyperparameters, and values that the host computes from them.
+  mlir::Value lr, weightDecay, momentum, beta2;
+  mlir::Value meanShare, squareShare; ///< 1 - beta1, 1 - beta2
+  mlir::Value logBeta1, logBeta2;
+  // Values that the update computes once.
   mlir::Value count;       ///< number of earlier steps that were not skipped, tensor<f32>
   mlir::Value decayFactor; ///< 1 - lr * weight_decay (AdamW with a decay)
   mlir::Value stepSize;    ///< lr / (1 - beta1^t) (Adam, AdamW)
   mlir::Value root;        ///< sqrt(1 - beta2^t) (Adam, AdamW)
   /// Weight of the new value in a moving average: 1 - decay, or 1 in the first step; null without
-  /// averages. The caller of `makeGroupScalars` sets it.
+  /// averages. The caller of `completeGroupScalars` sets it.
   mlir::Value averaged;
 };
-/// Computes the scalars except `averaged` from the learning rate and the number of earlier steps
-/// that were not skipped.
-GroupScalars makeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, mlir::Value lr,
-                              mlir::Value count);
+/// Computes the other scalars, except `averaged`, from the values of variables and from `count`.
+void completeGroupScalars(Arithmetic &math, const OptimizerSpec &spec, GroupScalars &group);
+
+/// The host computes a scalar from a hyperparameter. The forms are the hyperparameter x itself, 1 -
+/// x and log x. The last two are variables of their own, because f32 would lose digits of 1 - x and
+/// log x. Example: log(f32(0.999)) differs from log(0.999) in the fifth digit.
+struct ScalarForm {
+  llvm::StringLiteral name; ///< suffix of the variable; empty: x itself
+  double (*compute)(double x);
+};
+inline constexpr unsigned kScalarForms = 3;
+llvm::ArrayRef<ScalarForm> getScalarForms();
+
+/// A hyperparameter that may change between steps.
+struct Hyperparameter {
+  llvm::StringLiteral name;
+  double OptimizerSpec::*initial;
+  bool isOmittedAtZero; ///< an initial value of 0 leaves its arithmetic out of the program
+  /// The scalars that receive the forms of the hyperparameter, in the order of `getScalarForms`.
+  /// Null: the optimizer does not need this form.
+  mlir::Value GroupScalars::*forms[kScalarForms];
+};
+/// Returns the hyperparameters of an optimizer that may change between steps.
+llvm::SmallVector<Hyperparameter> getHyperparameters(const OptimizerSpec &spec);
 
 /// Returns the suffixes of the state variables of each parameter. Example: "adamw.mean" and
 /// "adamw.square".

@@ -18,6 +18,10 @@ KINDS = {
 }
 # Options that choose an implementation. They do not change what is computed.
 IGNORED = ("params", "foreach", "fused", "capturable", "differentiable")
+# By the name in PyTorch: the scalars of the program that hold a hyperparameter and may change between steps.
+SCALARS = {"lr": ("lr",), "weight_decay": ("weight_decay",), "momentum": ("momentum",), "betas": ("beta1", "beta2")}
+# Hyperparameters that a program has only if their compiled values are not 0.
+OMITTED_AT_ZERO = ("weight_decay", "momentum")
 # Names of optimizer state: in PyTorch, and in the program.
 STATE = {
     "sgd": {"momentum_buffer": "momentum"},
@@ -30,9 +34,9 @@ STATE = {
 class CompiledGroups:
     """The parameter groups of an optimizer, as they are compiled.
 
-    kind: sgd, adam or adamw. keys: the hyperparameters that are compiled into the program, such as betas. arguments: the arguments
-    of ps-compile. members: per group, the names of all its parameters. trained: the names of the parameters that have an update.
-    rates: per group, the names of its learning rates in the program.
+    kind: sgd, adam or adamw. keys: the hyperparameters besides lr, such as betas. arguments: the arguments of ps-compile. members: per
+    group, the names of all its parameters. trained: the names of the parameters that have an update. suffixes: per group, the
+    suffixes of its scalars in the program, such as ".0" of "lr.0".
     """
 
     kind: str
@@ -40,7 +44,7 @@ class CompiledGroups:
     arguments: list
     members: list
     trained: set
-    rates: list
+    suffixes: list
 
 
 def describe_group(kind, keys, group, defaults):
@@ -95,22 +99,42 @@ def add_specifications(result, optimizer):
     number, rest = 0, []
     for index, group in enumerate(optimizer.param_groups):
         spec = describe_group(result.kind, result.keys, group, defaults)
-        result.rates.append([])
+        result.suffixes.append([])
         if index == largest:
             rest = ["--optimizer", spec]
             continue
         for name in trained[index]:
             result.arguments += ["--optimizer", f"{name}={spec}"]
-            result.rates[index].append(f"lr.{number}")
+            result.suffixes[index].append(f".{number}")
             number += 1
     result.arguments += rest
-    result.rates[largest].append(f"lr.{number}" if number else "lr")
+    result.suffixes[largest].append(f".{number}" if number else "")
+
+
+def read_values(value):
+    """Returns the numbers of a hyperparameter as a tuple, such as (0.9, 0.999) of betas."""
+    return tuple(float(part) for part in value) if isinstance(value, (tuple, list)) else (float(value),)
+
+
+def is_fixed(key, values):
+    """Returns whether a hyperparameter with these compiled values cannot change between steps."""
+    return key not in SCALARS or (key in OMITTED_AT_ZERO and values == (0.0,))
+
+
+def describe_fixed(key, value):
+    """Returns the message for a change of a hyperparameter that is compiled into the program."""
+    if key in SCALARS:
+        return (
+            f"{key} changed to {value}, but the program was compiled with {key}=0, without the arithmetic of {key}; make the "
+            f"optimizer with a {key} above 0 in optimizer_fn"
+        )
+    return f"{key} changed to {value}, but is compiled into the program; only {', '.join(SCALARS)} may change between steps"
 
 
 class Optimizer(torch.optim.Optimizer):
     """Runs the update of a compiled model. Made by `parallelize` from an optimizer of PyTorch.
 
-    The learning rate of each group may change between steps. The other hyperparameters are compiled into the program.
+    The hyperparameters of each group in `SCALARS` may change between steps. The other ones are compiled into the program.
     """
 
     def __init__(self, model, source, compiled):
@@ -123,7 +147,9 @@ class Optimizer(torch.optim.Optimizer):
             {**group, "params": [parameters[name] for name in names]} for group, names in zip(source.param_groups, compiled.members)
         ]
         super().__init__(groups, source.defaults)
-        self._constants = [{key: group[key] for key in compiled.keys} for group in self.param_groups]
+        # Per group: the values in the program, and the hyperparameters that cannot change.
+        self._sent = [{key: read_values(group[key]) for key in ("lr", *compiled.keys)} for group in self.param_groups]
+        self._fixed = [{key for key, values in sent.items() if is_fixed(key, values)} for sent in self._sent]
 
     def step(self, closure=None):
         """Updates the parameters by their gradients. Does nothing if all gradients are None."""
@@ -131,7 +157,7 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._send_rates()
+        self._send_scalars()
         if self._model._send_gradients(is_update=True):
             self._model._drive.update()
         return loss
@@ -141,20 +167,23 @@ class Optimizer(torch.optim.Optimizer):
         self._model.zero_grad(set_to_none)
 
     def add_param_group(self, group):
-        if hasattr(self, "_constants"):
+        if hasattr(self, "_sent"):
             raise Unsupported("a compiled optimizer takes no further parameter groups; call parallelize with all groups")
         super().add_param_group(group)
 
-    def _send_rates(self):
-        for group, constants, rates in zip(self.param_groups, self._constants, self._compiled.rates):
-            changed = [key for key, value in constants.items() if group[key] != value]
-            if changed:
-                raise Unsupported(
-                    f"{changed[0]} changed from {constants[changed[0]]} to {group[changed[0]]}, but is compiled into the program; "
-                    "only lr may change between steps"
-                )
-            for name in rates:
-                self._program.set_scalar(name, float(group["lr"]))
+    def _send_scalars(self):
+        """Sends the hyperparameters that changed since the last step to the program."""
+        for group, sent, fixed, suffixes in zip(self.param_groups, self._sent, self._fixed, self._compiled.suffixes):
+            for key, old in sent.items():
+                values = read_values(group[key])
+                if values == old or not suffixes:
+                    continue
+                if key in fixed:
+                    raise Unsupported(describe_fixed(key, group[key]))
+                for name, value in zip(SCALARS[key], values):
+                    for suffix in suffixes:
+                        self._program.set_scalar(name + suffix, value)
+                sent[key] = values
 
     # ---- state ----------------------------------------------------------------------------------------------------
 

@@ -280,6 +280,13 @@ static void checkCopy(const Variable &variable, const Program &program) {
               variable.symbol.c_str(), variable.of.c_str());
 }
 
+static void checkForm(const Variable &variable, const Program &program) {
+  int of = program.variable(variable.of);
+  if (variable.kind != VariableKind::Scalar || of < 0 || !program.variables[of].isSettable())
+    PSRT_FAIL(BadInput, "variable \"%s\" is a form of \"%s\", which is not a scalar",
+              variable.symbol.c_str(), variable.of.c_str());
+}
+
 static void checkVariable(const Variable &variable, const Program &program) {
   checkAddress(program, "variable", variable.symbol, variable.addresses, variable.placement,
                variable.dtype);
@@ -291,6 +298,8 @@ static void checkVariable(const Variable &variable, const Program &program) {
               variable.symbol.c_str());
   if (variable.kind == VariableKind::Copy)
     checkCopy(variable, program);
+  if (variable.form != ScalarForm::Value)
+    checkForm(variable, program);
   if (variable.addsTo.empty())
     return;
   int to = program.variable(variable.addsTo);

@@ -340,7 +340,8 @@ struct EntryPoint {
 struct Variable : RankTensor {
   VariableKind kind = VariableKind::Parameter;
   std::string symbol, of, location;
-  std::string rate; ///< symbol of the parameter's learning-rate scalar
+  ScalarForm form = ScalarForm::Value; ///< of the scalar `of`
+  std::string rate;                    ///< symbol of the parameter's learning-rate scalar
   std::vector<std::string> names;
   bool frozen = false, transient = false;
   bool given = false; ///< has no initial value: weights must be given
@@ -366,6 +367,8 @@ struct Variable : RankTensor {
   std::optional<Distribution> distribution; ///< normal or uniform
   std::array<double, 2> parameters{};
   const std::string &displayName() const { return names.empty() ? symbol : names.front(); }
+  /// Returns true for a scalar that the host can set, and false for a form of another scalar.
+  bool isSettable() const { return kind == VariableKind::Scalar && of.empty(); }
 };
 
 /// A file with initial values, as it was at compile time.

@@ -54,6 +54,16 @@ template <> struct EnumNames<VariableKind> {
       {VariableKind::Scalar, "scalar"}};
 };
 
+/// The form in which a scalar holds a hyperparameter x: x itself, 1 - x or log x. The name is the
+/// suffix of the scalar's symbol, such as "beta1.log"; `Value` has no suffix.
+enum class ScalarForm : uint8_t { Value, OneMinus, Log };
+
+template <> struct EnumNames<ScalarForm> {
+  static constexpr const char *what = "form";
+  static constexpr EnumName<ScalarForm> table[] = {{ScalarForm::OneMinus, "one_minus"},
+                                                   {ScalarForm::Log, "log"}};
+};
+
 /// The distribution of an initial value. `Value` is the same number for every element.
 enum class Distribution : uint8_t { Normal, Uniform, Value };
 

@@ -298,12 +298,22 @@ Dtype parseInitialDtype(const Json &object, Dtype dtype) {
   return result;
 }
 
+/// Returns the form of the scalar `of` that a variable holds. Example: "beta1.log" of "beta1".
+ScalarForm parseForm(const Variable &variable) {
+  if (variable.kind != VariableKind::Scalar || variable.of.empty())
+    return ScalarForm::Value;
+  std::string owner = "variable \"" + variable.symbol + "\"", prefix = variable.of + ".";
+  bool isNamed = variable.symbol.starts_with(prefix);
+  return parseName<ScalarForm>(isNamed ? variable.symbol.substr(prefix.size()) : "", owner);
+}
+
 Variable parseVariable(const Json &object, const Mesh &mesh) {
   Variable result;
   result.symbol = object.at("symbol");
   result.names = getOr<std::vector<std::string>>(object, "names", {});
   result.kind = parseName<VariableKind>(object.at("kind"), "variable \"" + result.symbol + "\"");
   result.of = getString(object, "of");
+  result.form = parseForm(result);
   result.rate = getOr<std::string>(object, "lr", "lr");
   result.dtype = getDtype(object, "dtype");
   result.initialDtype = parseInitialDtype(object, result.dtype);
@@ -378,8 +388,7 @@ Program parseTable(const Json &table) {
   result.flopsPerStep = getOr(table, "flops_per_step", 0.0);
   if (const Json &defaults = get(table, "defaults"); !defaults.is_null())
     for (const auto &[name, value] : defaults.items())
-      if (value.is_number())
-        result.defaults[name] = value;
+      result.defaults[name] = parseNumber(value);
   for (const Json &variable : table.at("variables"))
     result.variables.push_back(parseVariable(variable, result.mesh));
   if (const Json &files = get(table, "files"); files.is_array())

@@ -432,7 +432,9 @@ psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) 
     const NamedTensor &found = program->tensors->get(tensor->name);
     checkTensor(*tensor, found.dtype, found.shape);
     if (found.kind == VariableKind::Scalar)
-      return setScalars(session, found.name, *static_cast<const float *>(tensor->data));
+      return setScalars(session, found.name,
+                        found.dtype == Dtype::F64 ? *static_cast<const double *>(tensor->data)
+                                                  : *static_cast<const float *>(tensor->data));
     writeTensor(session, found, static_cast<const char *>(tensor->data));
   });
 }

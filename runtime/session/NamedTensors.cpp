@@ -37,6 +37,8 @@ NamedTensors::NamedTensors(const Program &program) {
     const Variable &variable = program.variables[i];
     if (!variable.addsTo.empty())
       continue; // read together with the variable that it adds to
+    if (variable.form != ScalarForm::Value)
+      continue; // set together with the scalar that it is a form of
     int of = program.variable(variable.of);
     bool gradient = variable.kind == VariableKind::Gradient;
     if (of >= 0 && isStateOf(variable, program.variables[of])) {

@@ -3,6 +3,7 @@
 #include "runtime/bootstrap/Processes.h"
 #include "runtime/core/Element.h"
 #include "runtime/core/MemoryPieces.h"
+#include "runtime/core/ScalarRange.h"
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -503,17 +504,28 @@ double Session::readScalarFrom(const RecordedScalars *recorded, const std::strin
   return variable.dtype == Dtype::F32 ? f : variable.dtype == Dtype::F64 ? d : double(i);
 }
 
-void Session::setScalar(const std::string &symbol, double value) {
-  int index = program.variable(symbol);
-  if (index < 0)
-    PSRT_FAIL(BadArgument, "the program has no scalar \"%s\"", symbol.c_str());
-  const Variable &variable = program.variables[index];
-  if (variable.dtype != Dtype::F32 || variable.placement.count() != 1)
-    PSRT_FAIL(BadArgument, "variable \"%s\" is not an f32 scalar", symbol.c_str());
-  float x = float(value);
+void Session::writeScalar(const Variable &variable, double value) {
+  auto single = float(value);
+  bool isSingle = variable.dtype == Dtype::F32;
+  if ((!isSingle && variable.dtype != Dtype::F64) || variable.placement.count() != 1)
+    PSRT_FAIL(BadArgument, "variable \"%s\" is not an f32 or f64 scalar", variable.symbol.c_str());
+  const void *bytes = isSingle ? static_cast<const void *>(&single) : &value;
   for (std::unique_ptr<Rank> &rank : ranks)
     if (rank && variable.addresses.isAt(rank->stage))
-      rank->memory->write(variable.addresses.at(rank->stage), &x, 4);
+      rank->memory->write(variable.addresses.at(rank->stage), bytes, dtypeSize(variable.dtype));
+}
+
+void Session::setScalar(const std::string &symbol, double value) {
+  bool found = false;
+  for (const Variable &variable : program.variables) {
+    if (variable.kind != VariableKind::Scalar ||
+        (variable.of.empty() ? variable.symbol : variable.of) != symbol)
+      continue;
+    writeScalar(variable, computeForm(variable.form, value));
+    found = true;
+  }
+  if (!found)
+    PSRT_FAIL(BadArgument, "the program has no scalar \"%s\"", symbol.c_str());
 }
 
 void Session::zero(VariableKind kind) {

@@ -159,6 +159,7 @@ public:
   /// Returns whether `run` may return before its work has finished, so that the host can prepare
   /// the next step meanwhile.
   bool runsLater() const;
+  /// Sets a scalar and the variables that hold its forms.
   void setScalar(const std::string &symbol, double value);
   /// Sets all variables of a kind to zero.
   void zero(VariableKind kind);
@@ -207,6 +208,7 @@ private:
   void gatherAll(const RankTensor &tensor, char *whole, const RecordedScalars *recorded);
   void gatherOwn(const RankTensor &tensor, char *whole, const RecordedScalars *recorded);
   double readScalarFrom(const RecordedScalars *recorded, const std::string &symbol);
+  void writeScalar(const Variable &variable, double value);
   void gatherVariable(const Variable &variable, char *whole, const RecordedScalars *recorded);
   /// Sets the shards of a tensor. If `stage` is not -1, the ranks of other pipeline coordinates get
   /// zeros.

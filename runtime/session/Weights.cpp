@@ -160,7 +160,7 @@ void setScalars(Session &session, const std::string &name, double value) {
   bool found = false;
   std::string names;
   for (const Variable &variable : session.getProgram().variables) {
-    if (variable.kind != VariableKind::Scalar)
+    if (!variable.isSettable())
       continue;
     names += (names.empty() ? "" : ", ") + variable.symbol;
     if (variable.symbol == name || isGroupOf(variable.symbol, name)) {

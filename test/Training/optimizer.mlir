@@ -18,10 +18,18 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 // CHECK-DAG: ps.variable parameter @b {ps.lr = @lr.0}
 // CHECK-DAG: ps.variable scalar @lr.0 init dense<5.000000e-01>{{.*}} : tensor<f32>
 // CHECK-DAG: ps.variable scalar @lr.1 init dense<1.000000e-03>{{.*}} : tensor<f32>
+// The other hyperparameters are scalars too. The group without a weight decay and momentum has only
+// a learning rate.
+// CHECK-DAG: ps.variable scalar @weight_decay.1 init dense<1.000000e-01>{{.*}} : tensor<f32>
+// CHECK-DAG: ps.variable scalar @beta1.1 init dense<0.899999976>{{.*}} : tensor<f32>
+// CHECK-DAG: ps.variable scalar @beta1.1.one_minus of @beta1.1 init dense<1.000000e-01>{{.*}} : tensor<f32>
+// CHECK-DAG: ps.variable scalar @beta1.1.log of @beta1.1 init dense<-0.105360515>{{.*}} : tensor<f32>
 // CHECK-DAG: ps.variable optimizer @optimizer.0.count of @b {ps.shared} : tensor<f32>
 // CHECK-DAG: ps.variable optimizer @optimizer.1.count of @w {ps.shared} : tensor<f32>
 // CHECK-DAG: ps.variable optimizer @w.adamw.mean of @w : tensor<4x8xf32>
 // CHECK-DAG: ps.variable optimizer @w.adamw.square of @w : tensor<4x8xf32>
+// CHECK-NOT: @weight_decay.0
+// CHECK-NOT: @momentum
 // CHECK-NOT: @b.adamw
 // CHECK-NOT: .ema
 
@@ -39,8 +47,11 @@ ps.variable gradient @b.grad of @b : tensor<8xf32>
 // CLIP-DAG: ps.variable parameter @w :
 // CLIP-DAG: ps.variable scalar @lr init
 // CLIP-DAG: ps.variable accumulator @grad_norm
+// CLIP-DAG: ps.variable scalar @clip_grad_norm init dense<1.000000e+00>{{.*}} : tensor<f32>
 // CLIP: ps.reduce sum
 // CLIP: ps.write @grad_norm
+// CLIP: %[[BOUND:.*]] = ps.read @clip_grad_norm
+// CLIP: ps.div %[[BOUND]]
 // CLIP: ps.min
 // Each trained parameter has a running average. After the first applied step, the average equals
 // the parameter.

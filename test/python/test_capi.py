@@ -154,6 +154,31 @@ def test_example_in_c(tmp_path):
 BAD_ARGUMENT = 2
 
 
+def test_hyperparameters_change(tmp_path):
+    """Sets all scalars of AdamW between steps. Losses equal PyTorch's."""
+    model = models.mlp()
+    flags = ("--optimizer", "adamw(lr=1e-2,weight_decay=0.1)", "--clip-norm", "inf")
+    program = Program(oracle.compile_model(tmp_path, model.export(tmp_path / "mlp.pt2"), "dp=2", *flags, out="mlp.so"))
+    optimizer = torch.optim.AdamW(model.module.parameters(), lr=1e-2, weight_decay=0.1)
+    clip = float("inf")
+    for step in range(5):
+        inputs = model.draw_inputs(step)
+        loss = model.module(**inputs)[0]
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.module.parameters(), clip)
+        optimizer.step()
+        assert program.step(inputs) == pytest.approx(loss.item(), rel=1e-5), step
+        lr, beta1, beta2, decay, clip = 0.05 / (step + 1), 0.1 * step, 0.9 - 0.3 * (step % 3), 0.2 * (step % 2), 0.1 + step
+        optimizer.param_groups[0].update(lr=lr, betas=(beta1, beta2), weight_decay=decay)
+        for name, value in {"lr": lr, "beta1": beta1, "beta2": beta2, "weight_decay": decay, "clip_grad_norm": clip}.items():
+            assert program.library.psrt_set_scalar(program.handle, name.encode(), ctypes.c_double(value)) == 0, name
+            assert program.get(name, torch.zeros(())) == torch.tensor(value), name
+    for name, value in {"beta1": 1, "beta2": -0.1, "clip_grad_norm": 0, "momentum": 0.9, "beta1.log": 0}.items():
+        assert program.library.psrt_set_scalar(program.handle, name.encode(), ctypes.c_double(value)) == BAD_ARGUMENT, name
+    program.close()
+
+
 def calls_with_bad_arguments(program, output):
     """Yields (name, call) for calls of every function of psrt.h with null pointers or negative values."""
     library, handle, no = program.library, program.handle, None

@@ -237,9 +237,28 @@ def test_learning_rate_of_some_parameters(trained):
         torch.testing.assert_close(other[name], value * factor, rtol=1e-3, atol=1e-6)
 
 
+def test_hyperparameters_set_at_the_start(tmp_path):
+    """A program with values of --set equals one that was compiled with these values."""
+    (tmp_path / "models").mkdir()
+    for name, momentum, decay, clip in (("a", 0.9, 0.1, 1), ("b", 0.7, 0.2, 0.05)):
+        optimizer = f"sgd(lr=0.1,momentum={momentum},weight_decay={decay})"
+        oracle.compile_model(tmp_path, models.mlp().export(tmp_path / "mlp.pt2"), "dp=2", "--optimizer", optimizer, "--clip-norm", clip, out=name)
+    save_file(models.mlp().draw_inputs(0, 4), tmp_path / "data.safetensors")
+    settings = ("--set", "momentum=0.7", "--set", "weight_decay=0.2", "--set", "clip_grad_norm=0.05")
+    losses = []
+    for name, flags in (("a", ()), ("a", settings), ("b", ())):
+        status, said = run([tmp_path / name, "--data", "data.safetensors", "--steps", 4, "--losses", "losses.txt", *flags], tmp_path)
+        assert status == 0, said
+        losses.append((tmp_path / "losses.txt").read_text())
+        (tmp_path / "losses.txt").unlink()
+    assert losses[1] == losses[2] != losses[0]
+
+
 @pytest.mark.parametrize(
     "setting,words",
     [
+        ("momentum=0", ["momentum=0", "above 0"]),
+        ("beta1.0=1", ["beta1.0=1", "below 1"]),
         ("nothing*=lr=1", ["nothing*", "no trained parameter", "nearest names"]),
         ("layer.0.bias=lr=1", ["layer.0.bias", "nearest names are 'layers.0.bias'"]),
         ("layers.0.*=lr=1", ["layers.0.", "--optimizer"]),  # the glob matches only a part of the group

@@ -3,6 +3,7 @@
 import concurrent.futures
 import copy
 import gc
+import math
 import os
 import pathlib
 import subprocess
@@ -86,7 +87,8 @@ def step_lr(optimizer):
 
 
 def one_cycle(optimizer):
-    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.05, total_steps=6, cycle_momentum=False)
+    """Also changes the momentum, or the first beta."""
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.05, total_steps=6)
 
 
 def assert_equal(found, expected, tolerance=1e-6):
@@ -100,6 +102,7 @@ def assert_equal(found, expected, tolerance=1e-6):
 @pytest.mark.parametrize("mesh, optimizer_fn, scheduler_fn, flags", [
     ("dp=2,tp=2", adamw, step_lr, {}),
     ("dp=2", sgd, one_cycle, {"zero": 1}),
+    ("dp=2", adamw, one_cycle, {}),
     ("dp=2", grouped, step_lr, {"zero": 3}),
     ("tp=2", grouped, None, {"sharding-policy": "megatron"}),
 ])  # fmt: skip
@@ -113,6 +116,48 @@ def test_the_loop_of_pytorch(net, mesh, optimizer_fn, scheduler_fn, flags):
     assert ours == pytest.approx(theirs, rel=1e-6)
     assert [group["lr"] for group in optimizer.param_groups] == [group["lr"] for group in reference.param_groups]
     assert_equal(model, expected)
+
+
+class Sequence:
+    """A scheduler that sets all hyperparameters of all groups, to other values in each step."""
+
+    def __init__(self, optimizer):
+        self.optimizer, self.at = optimizer, 0
+        self.decays = [group["weight_decay"] > 0 for group in optimizer.param_groups]
+
+    def step(self):
+        self.at += 1
+        for index, group in enumerate(self.optimizer.param_groups):
+            group["lr"] = 0.01 / (self.at + index)
+            if group.get("momentum"):
+                group["momentum"] = (0.5, 0.8, 0.95)[self.at % 3]
+            if "betas" in group:
+                group["betas"] = ((0.9, 0.999), (0.0, 0.5), (0.7, 0.0))[(self.at + index) % 3]
+            if self.decays[index]:
+                group["weight_decay"] = (0.3, 0.0, 0.02)[self.at % 3]
+
+
+@pytest.mark.parametrize("kind", [sgd, adamw, grouped])
+def test_hyperparameters_change(net, kind):
+    """Changes lr, momentum, betas and weight_decay in each step, also to 0 and back. A weight_decay compiled as 0 cannot change."""
+
+    def optimizer_fn(module):
+        """A large eps keeps rounding errors of tiny gradients small."""
+        optimizer = kind(module)
+        for group in optimizer.param_groups:
+            group.update({"eps": 1e-3} if "eps" in group else {})
+        return optimizer
+
+    expected = copy.deepcopy(net)
+    model, optimizer = parashard.parallelize("dp=2", net, optimizer_fn, example=draw(0)[0])
+    reference = optimizer_fn(expected)
+    theirs = train(expected, reference, Sequence(reference), steps=range(3))
+    assert train(model, optimizer, Sequence(optimizer), steps=range(3)) == pytest.approx(theirs, rel=1e-6)
+    assert_equal(model, expected)
+    if kind is grouped:
+        optimizer.param_groups[0]["weight_decay"] = 0.1
+        with pytest.raises(parashard.Unsupported, match="weight_decay changed to 0.1, but the program was compiled with weight_decay=0"):
+            optimizer.step()
 
 
 def test_logits_of_a_transformer(tmp_path):
@@ -359,7 +404,10 @@ def test_reading_and_writing_parameters(net):
     (lambda m, o: m(torch.zeros(8, 12, requires_grad=True)), "Unsupported", "input x requires a gradient"),
     (lambda m, o: [m(torch.zeros(8, 12)) for _ in range(17)], "Unsupported", "too many forwards wait"),
     (lambda m, o: backward_twice(m), "Unsupported", "retain_graph"),
-    (lambda m, o: o.param_groups[0].update(momentum=0.5) or o.step(), "Unsupported", "momentum changed from 0.9 to 0.5"),
+    (lambda m, o: o.param_groups[0].update(dampening=0.5) or o.step(), "Unsupported", "dampening changed to 0.5, but is compiled"),
+    (lambda m, o: o.param_groups[0].update(momentum=0) or o.step(), "InputError", '"momentum" cannot be 0; expected a number above 0'),
+    (lambda m, o: o.param_groups[0].update(momentum=math.nan) or o.step(), "InputError", '"momentum" cannot be nan'),
+    (lambda m, o: o.param_groups[0].update(weight_decay=-1) or o.step(), "InputError", '"weight_decay" cannot be -1'),
     (lambda m, o: m.up.requires_grad_(False) and o.step(), "Unsupported", "requires_grad of up.weight changed to False"),
     (lambda m, o: o.add_param_group({"params": [torch.nn.Parameter(torch.zeros(1))]}), "Unsupported", "takes no further parameter groups"),
     (lambda m, o: m.to("cuda"), "Unsupported", "keeps the devices and dtypes of its plan"),

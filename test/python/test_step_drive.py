@@ -34,6 +34,11 @@ def step_lr(optimizer):
     return torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
 
 
+def one_cycle(optimizer):
+    """Also changes the momentum, or the first beta."""
+    return torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.05, total_steps=4)
+
+
 def draw(seed, ignored=0.0):
     """Draws a batch. A fraction of the labels is ignored, another number in each sample."""
     generator = torch.Generator().manual_seed(seed)
@@ -56,19 +61,19 @@ def train(model, optimizer, scheduler, parts):
     return losses
 
 
-@pytest.mark.parametrize("plan, optimizer_fn, parts", [
-    (Plan("dp=2,tp=2", micro_batches=2, zero=3), sgd, 2),
-    (Plan("pp=2", micro_batches=4), adamw, 3),
-    (Plan("dp=2,pp=2", micro_batches=2, schedule="zb-h1", zero=1), sgd, 1),
-    (Plan("dp=2", recompute="full"), adamw, 1),
+@pytest.mark.parametrize("plan, optimizer_fn, scheduler_fn, parts", [
+    (Plan("dp=2,tp=2", micro_batches=2, zero=3), sgd, step_lr, 2),
+    (Plan("pp=2", micro_batches=4), adamw, one_cycle, 3),
+    (Plan("dp=2,pp=2", micro_batches=2, schedule="zb-h1", zero=1), sgd, one_cycle, 1),
+    (Plan("dp=2", recompute="full"), adamw, step_lr, 1),
 ])  # fmt: skip
-def test_the_loop_of_pytorch(plan, optimizer_fn, parts):
+def test_the_loop_of_pytorch(plan, optimizer_fn, scheduler_fn, parts):
     """The weights of GPT's embedding and head are tied, so in a pipeline, two stages add to their gradient."""
     expected = models.gpt().module.train()
-    model, optimizer, scheduler = parashard.parallelize(plan, expected, optimizer_fn, step_lr, example=draw(0))
+    model, optimizer, scheduler = parashard.parallelize(plan, expected, optimizer_fn, scheduler_fn, example=draw(0))
     reference = optimizer_fn(expected)
     found = train(model, optimizer, scheduler, parts)
-    assert found == pytest.approx(train(expected, reference, step_lr(reference), parts), rel=1e-5)
+    assert found == pytest.approx(train(expected, reference, scheduler_fn(reference), parts), rel=1e-5)
     for name, value in expected.state_dict().items():
         torch.testing.assert_close(model.state_dict()[name].clone(), value, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
     batch = draw(99, 0.3)
