@@ -147,7 +147,10 @@ class Optimizer(torch.optim.Optimizer):
             {**group, "params": [parameters[name] for name in names]} for group, names in zip(source.param_groups, compiled.members)
         ]
         super().__init__(groups, source.defaults)
-        # Per group: the values in the program, and the hyperparameters that cannot change.
+        # Per group: the suffixes of its scalars (none for parameters without a gradient), the values in the program, and the
+        # hyperparameters that cannot change. If the model has a tensor "lr", the name of the scalar is "state.lr".
+        known = set(self._program.names("variables"))
+        self._suffixes = [[end for end in ends if known & {f"lr{end}", f"state.lr{end}"}] for ends in compiled.suffixes]
         self._sent = [{key: read_values(group[key]) for key in ("lr", *compiled.keys)} for group in self.param_groups]
         self._fixed = [{key for key, values in sent.items() if is_fixed(key, values)} for sent in self._sent]
 
@@ -173,7 +176,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _send_scalars(self):
         """Sends the hyperparameters that changed since the last step to the program."""
-        for group, sent, fixed, suffixes in zip(self.param_groups, self._sent, self._fixed, self._compiled.suffixes):
+        for group, sent, fixed, suffixes in zip(self.param_groups, self._sent, self._fixed, self._suffixes):
             for key, old in sent.items():
                 values = read_values(group[key])
                 if values == old or not suffixes:

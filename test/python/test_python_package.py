@@ -137,6 +137,36 @@ class Sequence:
                 group["weight_decay"] = (0.3, 0.0, 0.02)[self.at % 3]
 
 
+class Renamed(torch.nn.Module):
+    """A model whose parameters are named like hyperparameters. It does not use one of them."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.momentum = torch.nn.Linear(12, 10)
+        self.lr, self.beta1 = (torch.nn.Parameter(torch.ones(10)) for _ in range(2))
+
+    def forward(self, x):
+        return self.momentum(x) * self.lr
+
+
+def test_parameters_named_like_hyperparameters():
+    """The unused parameter is in a group of its own, which has no scalars in the program."""
+
+    def optimizer_fn(module):
+        groups = [{"params": [module.beta1]}, {"params": [module.lr, *module.momentum.parameters()]}]
+        return torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=0.01)
+
+    net = Renamed()
+    expected = copy.deepcopy(net)
+    with pytest.warns(UserWarning, match="beta1"):
+        model, optimizer = parashard.parallelize("dp=2", net, optimizer_fn, example=draw(0)[0])
+    reference = optimizer_fn(expected)
+    theirs = train(expected, reference, Sequence(reference), steps=range(3))
+    assert train(model, optimizer, Sequence(optimizer), steps=range(3)) == pytest.approx(theirs, rel=1e-6)
+    assert_equal(model, expected)
+
+
 @pytest.mark.parametrize("kind", [sgd, adamw, grouped])
 def test_hyperparameters_change(net, kind):
     """Changes lr, momentum, betas and weight_decay in each step, also to 0 and back. A weight_decay compiled as 0 cannot change."""
