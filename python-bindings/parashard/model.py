@@ -95,6 +95,7 @@ class CompiledModel(Fixed):
         self._original = (type(module), getattr(module, "config", None), getattr(module, "generation_config", None))
         self._positions = positions
         self._drive = drive
+        self._inputs = set(program.names("inputs"))  # without arguments that forward does not use
         self._spec = spec
         self._trained = trained
         self._copy_structure(module)
@@ -127,7 +128,7 @@ class CompiledModel(Fixed):
         for name, value in inputs.items():
             if value.requires_grad:
                 raise Unsupported(f"input {name} requires a gradient; gradients of inputs are not supported yet: detach it")
-        return {name: value.detach().cpu().contiguous() for name, value in inputs.items()}
+        return {name: value.detach().cpu().contiguous() for name, value in inputs.items() if name in self._inputs}
 
     def _show_gradients(self):
         """Lets the parameters have their gradients in the program."""

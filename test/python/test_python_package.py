@@ -368,6 +368,17 @@ def test_a_flat_dict(net):
     torch.testing.assert_close(model.down.weight.grad.clone(), net.down.weight.grad)
 
 
+class Unused(Net):
+    def forward(self, x, length):
+        return super().forward(x)
+
+
+def test_an_argument_that_forward_does_not_use():
+    net = Unused()
+    model, _ = parashard.parallelize("dp=2", net, sgd, example=(draw(0)[0], torch.ones(8)))
+    torch.testing.assert_close(model(draw(0)[0], length=torch.ones(8)), net(draw(0)[0], None))
+
+
 class Outputs(Net):
     """Returns a dict with a tensor that occurs twice, an integer tensor and None. Has a tied weight and a batch norm."""
 
