@@ -20,6 +20,7 @@ _PUBLIC = {
     "Plan": "plan",
     "RankFailed": "errors",
     "Unsupported": "errors",
+    "auto_accelerate": "atorch",
     "generate_plan": "planner",
     "load": "checkpoint",
     "parallelize": "parallel",

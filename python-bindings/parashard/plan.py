@@ -7,7 +7,7 @@ import types
 
 from parashard.errors import InputError, Unsupported
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "parse_json", "write_mesh"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Plan:
 
     def arguments(self):
         """Returns the arguments of ps-compile."""
-        result = ["--mesh", ",".join(f"{axis}={size}" for axis, size in self.mesh.items())]
+        result = ["--mesh", write_mesh(self.mesh)]
         for name, value in self.flags.items():
             if isinstance(value, (dict, list)):
                 raise Unsupported(f"{name}: inline shardings are not supported yet; write them to a file, and give its path")
@@ -46,29 +46,42 @@ class Plan:
 
     def save(self, path):
         """Writes a plan file, which `ps-compile --plan` and `Plan.load` read."""
-        mesh = ",".join(f"{axis}={size}" for axis, size in self.mesh.items())
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"mesh": mesh, **self.flags}, file, indent=2)
+            json.dump({"mesh": write_mesh(self.mesh), **self.flags}, file, indent=2)
             file.write("\n")
 
     @staticmethod
     def load(path):
         """Reads a plan file, such as one that `ps-plan` wrote. Raises InputError if the file has no plan."""
-        try:
-            with open(path, encoding="utf-8") as file:
-                values = json.load(file)
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from None
+        with open(path, encoding="utf-8") as file:
+            return Plan.from_values(parse_json(file.read(), path), path)
+
+    @staticmethod
+    def from_values(values, name):
+        """Returns the plan in the values of a plan file. name: of the file, for errors."""
         if not isinstance(values, dict):
-            raise InputError(f"{path}: the file has a {type(values).__name__}; expected an object with flags, such as {{\"mesh\": \"dp=2\"}}")
+            raise InputError(f"{name}: the file has a {type(values).__name__}; expected an object with flags, such as {{\"mesh\": \"dp=2\"}}")
         described = ("predicted", "measured", "parameters", "ranks")  # not flags
-        return Plan(**{name: value for name, value in values.items() if name not in described})
+        return Plan(**{key: value for key, value in values.items() if key not in described})
 
     def __hash__(self):
         return hash((tuple(self.mesh.items()), repr(sorted(self.flags.items()))))
 
     def __str__(self):
         return " ".join(self.arguments())
+
+
+def parse_json(text, name):
+    """Returns the values of a JSON text. Raises InputError, with the name of the file, if the text is not JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def write_mesh(mesh):
+    """Returns the text of a mesh. Example: {"dp": 2, "tp": 2} gives "dp=2,tp=2"."""
+    return ",".join(f"{axis}={size}" for axis, size in mesh.items())
 
 
 def read_mesh(mesh):

@@ -17,7 +17,7 @@ from parashard.plan import Plan
 __all__ = ["generate_plan"]
 
 
-def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", criterion=None, optimizer_fn=None):
+def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", criterion=None, optimizer_fn=None, time_limit=None):
     """Returns the `Plan` that is predicted to be the fastest of those that satisfy the constraints and fit the memory.
 
     constraints: a dict from flags of the plan to a value, a list of values, a range such as "<=8", or "*" (any value), or a path
@@ -27,6 +27,7 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
         AdamW by default.
     ranks: the number of ranks. By default, the number of ranks of the cluster.
     cluster: a preset such as "h100-sxm:64", a cluster file, or "cpu" for this machine, which is measured on first use.
+    time_limit: seconds after which the search ends with the best plan so far; by default, 30.
 
     Raises ExportFailed, InputError, Unsupported, or CompileError if no plan satisfies the constraints.
     """
@@ -42,6 +43,7 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
         result = pathlib.Path(folder) / "plan.json"
         arguments = ["--cluster", str(cluster), "--global-batch", str(count_rows(inputs)), *loss, *groups.arguments]
         arguments += ["--ranks", str(ranks)] if ranks is not None else []
+        arguments += ["--time-limit", str(time_limit)] if time_limit is not None else []
         arguments += ["--constraints", write_constraints(constraints, folder)] if constraints else []
         run_planner(exported.path, [*arguments, "-o", str(result)])
         return Plan.load(result)
