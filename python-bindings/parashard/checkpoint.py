@@ -10,7 +10,7 @@ import torch
 from parashard.errors import InputError
 from parashard.plan import Plan
 
-__all__ = ["load", "save"]
+__all__ = ["get_state", "load", "read_state", "save", "write_state"]
 
 
 def save(path, objects):
@@ -19,7 +19,11 @@ def save(path, objects):
     objects: by name, a `Plan`, or an object with a state_dict(), such as a model, an optimizer or a scheduler. The state of a model
     and an optimizer does not depend on the plan. `torch.load` reads the file; plans are dicts in it.
     """
-    state = {name: write_plan(value) if isinstance(value, Plan) else get_state(name, value) for name, value in objects.items()}
+    write_state(path, {name: write_plan(value) if isinstance(value, Plan) else get_state(name, value) for name, value in objects.items()})
+
+
+def write_state(path, state):
+    """Writes a state to a file with torch.save, completely or not at all."""
     path = pathlib.Path(path)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         try:
@@ -38,10 +42,7 @@ def load(path, objects):
     objects: by name, objects with a load_state_dict(). They may be compiled for another plan than that of the file. Names that only
     the file has are ignored. Raises InputError if the file lacks a name, or cannot be read.
     """
-    try:
-        state = torch.load(path, weights_only=True)
-    except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        raise InputError(f"{path}: the file is not a checkpoint of parashard.save: {error}") from None
+    state = read_state(path)
     if not isinstance(state, dict):
         raise InputError(f"{path}: the file has a {type(state).__name__}; expected a dict of states, as parashard.save writes it")
     missing = [name for name in objects if name not in state]
@@ -50,6 +51,14 @@ def load(path, objects):
     for name, value in objects.items():
         value.load_state_dict(state[name])
     return {name: read_plan(value) for name, value in state.items() if isinstance(value, dict) and value.get("kind") == "parashard.Plan"}
+
+
+def read_state(path):
+    """Reads a file of torch.save. Raises InputError if the file is another one."""
+    try:
+        return torch.load(path, weights_only=True)
+    except (RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        raise InputError(f"{path}: the file is not a checkpoint of torch.save: {error}") from None
 
 
 def get_state(name, value):

@@ -125,16 +125,13 @@ class StepLoss(torch.autograd.Function):
 
 
 class Missing:
-    """An output that a training step does not return."""
+    """An output without values. `reason`: the error of reading it."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, reason):
+        self.reason = reason
 
     def read(self, copies=None):
-        raise Unsupported(
-            f"output {self.name} is not available in training mode: a training step returns only its loss; use the loss, call "
-            "model.eval() before the model, or compute a loss outside of the graph with drive=\"autograd\""
-        )
+        raise Unsupported(self.reason)
 
     @property
     def variable(self):
@@ -193,11 +190,19 @@ class StepDrive:
         self.is_used = False
         differentiable = torch.is_grad_enabled() and self.gradients
         value = StepLoss.apply(self.anchor, self, model, loss) if differentiable else torch.tensor(loss, dtype=self.dtype)
-        return [value if name == self.loss else self.make_missing(name) for name in self.outputs]
+        return [value if name == self.loss else self.make_untrained(name) for name in self.outputs]
 
-    def make_missing(self, name):
+    def make_untrained(self, name):
+        """Returns an output that a training step does not return."""
+        return self.make_missing(
+            name,
+            f"output {name} is not available in training mode: a training step returns only its loss; use the loss, call "
+            "model.eval() before the model, or compute a loss outside of the graph with drive=\"autograd\"",
+        )
+
+    def make_missing(self, name, reason):
         dtype, shape = self.program.describe("outputs:evaluate", name)
-        return RemoteTensor(Missing(name), torch.empty(shape, dtype=getattr(torch, dtype), device="meta"))
+        return RemoteTensor(Missing(reason), torch.empty(shape, dtype=getattr(torch, dtype), device="meta"))
 
     def use(self, model, number, factor):
         """Makes the gradients of a step, multiplied by a factor, valid. Adds those of earlier steps."""
@@ -252,7 +257,9 @@ class StepDrive:
         """Returns the loss over several micro-batches: the sum of all terms, divided by their count."""
         extra = [name for name in parts[0] if LOSS_PART.fullmatch(name)]
         if extra != ["loss.sum", "loss.count"]:
-            raise Unsupported("the losses of micro-batches cannot be averaged for this model; evaluate one micro-batch at a time")
+            return self.make_missing(
+                self.loss, "the losses of micro-batches cannot be averaged for this model; evaluate one micro-batch at a time"
+            )
         total, count = (sum(part[name] for part in parts) for name in extra)
         return (total / count if count else torch.zeros(())).to(parts[0][self.loss].dtype)
 

@@ -165,13 +165,8 @@ def from_function(source):
 def add_loss(module, loss):
     """Returns a context in which forward also takes `labels`, and returns (loss, outputs...). The model's parameters keep their names."""
     forward = module.forward
-    signature = inspect.signature(forward)
-    if "labels" in signature.parameters:
+    if "labels" in inspect.signature(forward).parameters:
         raise ExportFailed("forward already takes `labels`, so the model computes its own loss; omit `loss`")
-    labels = inspect.Parameter("labels", inspect.Parameter.KEYWORD_ONLY)
-    parameters = list(signature.parameters.values())
-    variadic = [p for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
-    fixed = [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
 
     def forward_with_loss(self, *arguments, labels, **options):
         outputs = forward(*arguments, **options)
@@ -179,10 +174,19 @@ def add_loss(module, loss):
         rest = outputs if isinstance(outputs, (tuple, list)) else [outputs]
         return (value, *rest)
 
-    forward_with_loss.__signature__ = inspect.Signature(
-        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *fixed, labels, *variadic]
+    return replace_forward(module, forward_with_loss, ["labels"])
+
+
+def replace_forward(module, function, names):
+    """Returns a context in which forward is `function(module, ...)`, which takes the arguments of forward and the keywords `names`."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    variadic = [p for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD]
+    fixed = [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    function.__signature__ = inspect.Signature(
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *fixed, *added, *variadic]
     )
-    return mock.patch.object(module, "forward", types.MethodType(forward_with_loss, module), create=True)
+    return mock.patch.object(module, "forward", types.MethodType(function, module), create=True)
 
 
 def check_inputs(module, inputs):

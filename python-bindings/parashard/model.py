@@ -12,7 +12,7 @@ from parashard.errors import InputError, Unsupported
 from parashard.generation import generate
 from parashard.remote import RemoteTensor, Variable
 
-__all__ = ["CompiledModel", "bind_inputs", "label_outputs"]
+__all__ = ["CompiledModel", "bind", "bind_inputs", "label_outputs"]
 
 
 def bind_inputs(module, arguments, options):
@@ -24,6 +24,7 @@ def bind_inputs(module, arguments, options):
 
 
 def bind(signature, name, arguments, options):
+    """Returns the arguments of `NAME.forward`, which has a signature, by name."""
     try:
         bound = signature.bind(*arguments, **options).arguments
     except TypeError as error:

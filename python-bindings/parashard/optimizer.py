@@ -139,14 +139,17 @@ class Optimizer(torch.optim.Optimizer):
 
     def __init__(self, model, source, compiled):
         """source: the optimizer of PyTorch over the original model. compiled: its `CompiledGroups`."""
+        super().__init__([dict(group) for group in source.param_groups], source.defaults)
+        self._bind(model, compiled)
+
+    def _bind(self, model, compiled):
+        """Replaces the parameters of the original model by those of the compiled one."""
         self._model = model
         self._program = model._program
         self._compiled = compiled
         parameters = dict(model.named_parameters())
-        groups = [
-            {**group, "params": [parameters[name] for name in names]} for group, names in zip(source.param_groups, compiled.members)
-        ]
-        super().__init__(groups, source.defaults)
+        for group, names in zip(self.param_groups, compiled.members):
+            group["params"] = [parameters[name] for name in names]
         # Per group: the suffixes of its scalars (none for parameters without a gradient), the values in the program, and the
         # hyperparameters that cannot change. If the model has a tensor "lr", the name of the scalar is "state.lr".
         known = set(self._program.names("variables"))
@@ -160,10 +163,13 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._update()
+        return loss
+
+    def _update(self):
         self._send_scalars()
         if self._model._send_gradients(is_update=True):
             self._model._drive.update()
-        return loss
 
     def zero_grad(self, set_to_none=True):
         """Sets all gradients of the model to zero."""

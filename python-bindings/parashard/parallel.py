@@ -65,8 +65,6 @@ def parallelize(
     with add_loss(model, criterion) if criterion else contextlib.nullcontext():
         inputs = name_inputs(model, example)
         compiled = compile_model(plan, model, groups, inputs, drive, {"threads": threads, "seed": seed})
-    compiled.load_state_dict(model.state_dict())
-    compiled._program.zero_grad()
     optimizer = Optimizer(compiled, optimizer, groups)
     result = [compiled, optimizer]
     if lr_scheduler_fn:
@@ -83,23 +81,31 @@ def make_loader(dataset, rows, seed):
 
 
 def compile_model(plan, model, groups, inputs, drive, options):
-    """Returns a `CompiledModel`. inputs: an example of the whole batch, by name. options: the options of the program."""
+    """Returns a `CompiledModel` with the weights of `model`.
+
+    groups: the `CompiledGroups` of its optimizer; None: the program only evaluates. inputs: an example of the whole batch, by name.
+    options: the options of the program.
+    """
     micro_batches = count_micro_batches(plan, inputs)
     with tempfile.TemporaryDirectory() as folder:
         part = first_rows(inputs, micro_batches)
         exported = export(model, part, pathlib.Path(folder) / "model.pt2", train=model.training)
         names, spec = list_outputs(exported.program)
-        loss = choose_loss(plan, exported, names, drive)
-        arguments = flag_loss(names, loss) if loss else ["--loss", "none"]
-        library = compile_archive(exported.path, [*plan.arguments(), *arguments, *groups.arguments])
+        loss = choose_loss(plan, exported, names, drive) if groups else None
+        arguments = flag_training(names, loss, groups) if groups else ["--inference"]
+        library = compile_archive(exported.path, [*plan.arguments(), *arguments])
     program = _runtime.Program(str(library), ranks=plan.ranks, **options)
-    positions = label_outputs(names, program.names(f"outputs:{'evaluate' if loss else 'forward'}"))
+    positions = label_outputs(names, program.names(f"outputs:{'forward' if groups and not loss else 'evaluate'}"))
     outputs = list(dict.fromkeys(name for name in positions if name is not None))  # each once
     if loss:
         compiled_drive = StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
     else:
         compiled_drive = AutogradDrive(program, outputs, inspect.signature(model.forward).parameters)
-    return CompiledModel(model, program, compiled_drive, positions, spec, groups.trained)
+    compiled = CompiledModel(model, program, compiled_drive, positions, spec, groups.trained if groups else set())
+    compiled.load_state_dict(model.state_dict())
+    if groups:
+        program.zero_grad()
+    return compiled
 
 
 def choose_loss(plan, exported, names, drive):
@@ -116,6 +122,11 @@ def choose_loss(plan, exported, names, drive):
     if str(plan.flags.get("precision", "")).startswith("fp16"):
         raise Unsupported("fp16 scales the loss, so the loss must be in the graph; give a criterion, or use precision=\"bf16\"")
     return None
+
+
+def flag_training(names, loss, groups):
+    """Returns the arguments of ps-compile for a training program."""
+    return [*(flag_loss(names, loss) if loss else ["--loss", "none"]), *groups.arguments]
 
 
 def flag_loss(names, loss):
