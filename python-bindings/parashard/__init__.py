@@ -13,6 +13,7 @@ __version__ = (pathlib.Path(__file__).parent / "VERSION").read_text().strip()
 _PUBLIC = {
     "CompiledModel": "model",
     "CompileError": "errors",
+    "Engine": "engine",
     "Error": "errors",
     "ExportFailed": "errors",
     "InputError": "errors",
@@ -30,6 +31,8 @@ __all__ = list(_PUBLIC)
 
 
 def __getattr__(name):
+    if name == "plugins":
+        return importlib.import_module("parashard.plugins")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'parashard' has no attribute '{name}'")
     return getattr(importlib.import_module(f"parashard.{_PUBLIC[name]}"), name)

@@ -76,4 +76,5 @@ class Logits:
             count = value.shape[0]
             padded[name] = torch.full((self.rows, self.length), rest, dtype=value.dtype)
             padded[name][:count, : value.shape[1]] = value
-        return self.model(**padded).logits[:count]
+        outputs = self.model(**padded)
+        return (outputs[1] if isinstance(outputs, tuple) else outputs).logits[:count]  # with a criterion: (loss, outputs)
