@@ -145,6 +145,8 @@ class Engine:
         """Reads what `save` wrote into a model, an optimizer or a scheduler, which may have another plan."""
         if check_format(plan):
             return folders.load(obj, path_like)
+        if not hasattr(obj, "load_state_dict"):
+            raise InputError(f"obj is {type(obj).__name__}; give a model, an optimizer or a scheduler")
         obj.load_state_dict(read_state(path_like))
 
 

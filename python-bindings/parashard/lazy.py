@@ -64,7 +64,7 @@ class LazyModel(torch.nn.Module):
         if self.training:
             raise Unsupported(
                 f"{self._kind.__name__} was compiled with the criterion of execute_pipeline: call execute_pipeline, or model.eval(); "
-                "for a loss outside of the graph, initialize the model again"
+                "for a loss outside of the graph, give the original model to initialize again"
             )
         return self._held(*arguments, **options, **self._draw_extras())[1]
 
@@ -94,10 +94,10 @@ class LazyModel(torch.nn.Module):
         if not self._criterion:
             raise InputError(
                 f"{self._kind.__name__} was compiled without a criterion, because it was called before execute_pipeline; "
-                "use one of both, or initialize the model again"
+                "use one of both, or give the original model to initialize again"
             )
         if not is_same(criterion, self._criterion[0]):
-            raise InputError(f"{self._kind.__name__} was compiled with another criterion; give the same one, or initialize the model again")
+            raise InputError(f"{self._kind.__name__} was compiled with another criterion; give the same one in all calls")
         if names != self._criterion[1]:
             raise InputError(f"the batch has the structure {names}, but the first one had {self._criterion[1]}; give all batches the same")
 
@@ -116,8 +116,10 @@ class LazyModel(torch.nn.Module):
             if len(batch) == len(parameters) + 1 and not is_open:
                 return self._name_labels(tuple(batch[:-1]), batch[-1])
         inputs, extras = self._name_inputs(batch)
-        names = {name: name for name in batch} if isinstance(batch, dict) else tuple(inputs)
-        return inputs, extras, names if isinstance(batch, (dict, tuple, list)) else names[0]
+        if isinstance(batch, dict):
+            return inputs, extras, {name: name for name in batch}
+        names = tuple(parameter.name for parameter in parameters)
+        return inputs, extras, names[: len(batch)] if isinstance(batch, (tuple, list)) else names[0]
 
     def _name_labels(self, batch, labels):
         inputs, extras = self._name_inputs(batch)
@@ -226,6 +228,7 @@ class LazyOptimizer(Optimizer):
         """Takes the parameters of a compiled model, and moves its state there. groups: its `CompiledGroups`."""
         state = torch.optim.Optimizer.state_dict(self)
         self._bind(model, groups)
+        del self._source  # and the original parameters
         self.state.clear()
         if state["state"]:
             super().load_state_dict(state)

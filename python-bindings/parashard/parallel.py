@@ -117,7 +117,13 @@ def choose_loss(plan, exported, names, drive):
         return exported.loss
     if plan.mesh.get("pp", 1) > 1:
         raise Unsupported(
-            "a pipeline axis needs the loss in the graph: give a criterion, or return the loss as the first output of the model"
+            "a pipeline axis needs the loss in the graph: give a criterion (an Engine: to execute_pipeline), or return the loss as the "
+            "first output of the model"
+        )
+    if int(plan.flags.get("micro-batches", 1)) > 1:
+        raise Unsupported(
+            "micro-batches need the loss in the graph: give a criterion (an Engine: to execute_pipeline), return the loss as the first "
+            "output of the model, or call the model several times before optimizer.step()"
         )
     if str(plan.flags.get("precision", "")).startswith("fp16"):
         raise Unsupported("fp16 scales the loss, so the loss must be in the graph; give a criterion, or use precision=\"bf16\"")

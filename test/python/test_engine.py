@@ -1,10 +1,12 @@
 """Engine, the interface of ColossalAI's proposal: its sample loops train as PyTorch does on one device."""
 
 import copy
+import gc
 import itertools
 import pathlib
 import sys
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -431,6 +433,25 @@ def test_evaluation_before_training():
     assert scheduler.get_last_lr() == reference.get_last_lr()
 
 
+def test_a_pipeline_needs_a_criterion():
+    for plan, message in (("pp=2", "a pipeline axis needs"), (Plan("dp=2", micro_batches=2), "micro-batches need")):
+        _, model, _, _ = make_net(plan)
+        with pytest.raises(parashard.Unsupported, match=f"{message} the loss in the graph: .*execute_pipeline"):
+            model(rows(0)[0])
+
+
+def test_original_parameters_are_freed():
+    _, model, optimizer, _ = make_net()
+    left = weakref.ref(model.up.weight)
+    model(rows(0)[0])
+    gc.collect()
+    assert left() is None
+    program = weakref.ref(model._held)
+    del model, optimizer
+    gc.collect()
+    assert program() is None
+
+
 def test_a_model_that_only_evaluates():
     """Flags of training in the plan have no effect, and no warning."""
     net = GPT2().eval()
@@ -477,6 +498,7 @@ def pipeline(engine, model, optimizer, batch=None, criterion=cross_entropy, **op
     (lambda e, m, o: train_in_pytorch(m) or m(rows(0)[0]), "Unsupported", "Net has gradients that PyTorch computed"),
     (lambda e, m, o: e.backward(m(rows(0)[0]).sum(), sgd(Net())), "InputError", "optimizer is SGD; give the optimizer that initialize"),
     (lambda e, m, o: e.backward(torch.zeros((), requires_grad=True), o), "InputError", "the loss does not depend on the model"),
+    (lambda e, m, o: e.load(3, "x"), "InputError", "obj is int; give a model"),
     (lambda e, m, o: e.no_sync(Net()), "InputError", "model is Net"),
     (lambda e, m, o: e.save(m, "x", plan="zip"), "InputError", "plan is 'zip'; give \"torch\""),
     (lambda e, m, o: e.save(m, "x", max_file_size_gb=1), "InputError", "max_file_size_gb is for folders"),
