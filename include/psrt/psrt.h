@@ -9,10 +9,21 @@
 extern "C" {
 #endif
 
-/** An open program with its ranks (threads of this process), arenas and variables. Programs are
-   independent: several may be open at once. Only one thread at a time may use a program, and only
-   in the process that opened it. A forked child may only close it. */
+/** An open program with its ranks, arenas and variables. The ranks are threads of this process, or
+   processes of a job. Programs are independent: several may be open at once. Only one thread at a
+   time may use a program, and only in the process that opened it. A forked child may only close
+   it. */
 typedef struct psrt_program psrt_program;
+
+/** The job of this process: the processes that a launcher (mpirun, srun, torchrun) has started.
+   Each process is one rank of every program that is opened in the job.
+
+   All processes must open the same programs and make the same calls on them, in the same order,
+   also psrt_get_variable. The processes compare their calls. If the calls differ, or if one process
+   passes bad input, the call fails in every process, and nothing has happened. These calls are not
+   compared: psrt_zero_grad, psrt_set_scalar, psrt_set_step and functions that read no tensor. Only
+   one thread at a time may use a job and its programs. */
+typedef struct psrt_job psrt_job;
 
 /** The result of a call. psrt_last_error returns the message of an error. */
 typedef enum psrt_status {
@@ -54,7 +65,52 @@ typedef struct psrt_options {
   uint64_t seed;       /**< seed of dropout and of random initial values */
   const char *weights; /**< a .safetensors file or a Hugging Face folder that replaces the initial
                           values; floats of another dtype are converted. NULL: none */
+  psrt_job *job;       /**< from psrt_join; NULL: all ranks are threads of this process */
 } psrt_options;
+
+typedef struct psrt_job_options {
+  size_t size;         /**< sizeof(psrt_job_options) */
+  const char *comm;    /**< "mpi" or "tcp"; NULL: as the launcher needs */
+  const char *command; /**< a text that is equal in all processes of the job, such as the command
+                          line. Processes with another text belong to another job. May be NULL */
+  /** If not 0, the process exits with status 3 if it still runs two seconds after another process
+     of the job has failed. By default, only calls fail. */
+  int32_t exit_after_failure;
+} psrt_job_options;
+
+/** Joins the job of this process. Without a launcher, or in a job of one process, psrt_job_size
+   returns 1, and programs run all ranks as threads. `options` may be NULL. Sets *job on failure
+   too: read the message with psrt_job_error, then call psrt_close_job. The environment variables
+   are those of an executable (docs/processes.md). */
+psrt_status psrt_join(const psrt_job_options *options, psrt_job **job);
+
+/** Return the rank of this process and the number of processes. */
+int32_t psrt_job_rank(const psrt_job *job);
+int32_t psrt_job_size(const psrt_job *job);
+
+/** Waits until all processes of the job have made this call with the same `purpose`. */
+psrt_status psrt_barrier(psrt_job *job, const char *purpose);
+
+/** Copies `bytes` bytes at `data` from rank 0 to all processes. All pass the same `bytes`. */
+psrt_status psrt_broadcast(psrt_job *job, void *data, size_t bytes);
+
+/** Waits until all processes of the job leave it. Afterwards, the programs of the job can only be
+   closed. A process that ends without leaving makes the job fail. */
+psrt_status psrt_leave(psrt_job *job);
+
+/** Ends the job because this process fails. All current and later calls of the other processes fail
+   with `message`. This process should then end. */
+psrt_status psrt_fail(psrt_job *job, const char *message);
+
+/** Returns the rank whose failure ended the job, or -1. Sets *reported (may be NULL) to whether
+   this rank reported its failure itself. */
+int32_t psrt_job_failed_rank(const psrt_job *job, int32_t *reported);
+
+/** Returns the error message of the last call on the job, or "". */
+const char *psrt_job_error(const psrt_job *job);
+
+/** Frees the job, without waiting for other processes. Accepts NULL. */
+void psrt_close_job(psrt_job *job);
 
 /** Opens the program in the shared object `path` (an output of ps-compile), or, if `path` is NULL,
    the program linked into this executable. `options` may be NULL. Sets *program on failure too:

@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_map_only, tree_unflatten
 
 from parashard.errors import InputError, Unsupported
+from parashard.jobs import write_once
 from parashard.parallel import parallelize
 from parashard.plan import Plan, parse_json, write_mesh
 from parashard.planner import generate_plan
@@ -89,7 +90,7 @@ def auto_accelerate(
     with batch.graph(loss_func is not None and drive == "step"):
         found = parallelize(plan, model, optimizer_fn, scheduler_fn, example=batch.example, drive=drive, threads=threads, seed=seed)
     if save_strategy_to_file is not None:
-        plan.save(save_strategy_to_file)
+        write_once(save_strategy_to_file, lambda: plan.save(save_strategy_to_file))
     if verbose:
         print(f"strategy: {plan}\nloss_func: {'in the program' if batch.has_loss else 'in PyTorch' if loss_func else 'none'}")
     return True, Result(found[0], found[1], loader, batch.connect(found[0]), prepare, dict(LOOP), found[2]), plan

@@ -8,18 +8,20 @@ import tempfile
 import torch
 
 from parashard.errors import InputError
+from parashard.jobs import write_once
 from parashard.plan import Plan
 
 __all__ = ["get_state", "load", "read_state", "save", "write_state"]
 
 
 def save(path, objects):
-    """Writes the state of objects to a file, completely or not at all.
+    """Writes the state of objects to a file, completely or not at all. In a job, all processes call it, and rank 0 writes.
 
     objects: by name, a `Plan`, or an object with a state_dict(), such as a model, an optimizer or a scheduler. The state of a model
     and an optimizer does not depend on the plan. `torch.load` reads the file; plans are dicts in it.
     """
-    write_state(path, {name: write_plan(value) if isinstance(value, Plan) else get_state(name, value) for name, value in objects.items()})
+    state = {name: write_plan(value) if isinstance(value, Plan) else get_state(name, value) for name, value in objects.items()}
+    write_once(path, lambda: write_state(path, state))
 
 
 def write_state(path, state):

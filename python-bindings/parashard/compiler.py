@@ -1,5 +1,7 @@
 """Runs ps-compile as a child process, and keeps the programs that it writes."""
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -61,6 +63,17 @@ def run_planner(archive, arguments):
     run(find_installed("ps-plan"), archive, arguments, make_cache_folder() / "planned.pt2", arguments)
 
 
+@contextlib.contextmanager
+def lock(path):
+    """Locks a file among processes. The first process that needs a program compiles it, and the others wait."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
 def hash_program(archive, flags, tool):
     """Returns the name of a program in the cache.
 
@@ -88,7 +101,9 @@ def compile_archive(archive, flags):
     library = cache_folder() / f"{hash_program(archive, flags, tool)}.so"
     if library.exists():
         return library
-    with tempfile.TemporaryDirectory(dir=make_cache_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=make_cache_folder()) as folder, lock(library.with_suffix(".lock")):
+        if library.exists():
+            return library
         output = pathlib.Path(folder) / library.name
         run(tool, archive, ["-o", str(output), *flags], library.with_suffix(".pt2"), ["-o", "model.so", *flags])
         os.replace(output, library)

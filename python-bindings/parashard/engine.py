@@ -7,6 +7,7 @@ import torch
 from parashard import folders
 from parashard.checkpoint import get_state, read_state, write_state
 from parashard.errors import InputError, Unsupported
+from parashard.jobs import write_once
 from parashard.lazy import LazyModel, LazyOptimizer
 from parashard.optimizer import compile_groups
 from parashard.parallel import compile_model
@@ -139,7 +140,8 @@ class Engine:
             return folders.save(obj, path_like, 5 if max_file_size_gb is None else max_file_size_gb)
         if max_file_size_gb is not None:
             raise InputError("max_file_size_gb is for folders; add plan=\"huggingface\", or remove it")
-        write_state(path_like, get_state("obj", obj))
+        state = get_state("obj", obj)
+        write_once(path_like, lambda: write_state(path_like, state))
 
     def load(self, obj, path_like, plan="torch"):
         """Reads what `save` wrote into a model, an optimizer or a scheduler, which may have another plan."""

@@ -7,6 +7,7 @@ import torch
 
 from parashard.checkpoint import get_state, read_state, write_state
 from parashard.errors import Error, InputError
+from parashard.jobs import write_once
 from parashard.lazy import LazyModel, LazyOptimizer
 
 __all__ = ["load", "save"]
@@ -21,14 +22,19 @@ def save(value, folder, gigabytes):
     if not isinstance(gigabytes, (int, float)) or gigabytes <= 0:
         raise InputError(f"max_file_size_gb is {gigabytes!r}; expected a positive number")
     folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     limit = max(1, int(gigabytes * 1e9))
-    if isinstance(value, LazyModel):
-        save_model(value, folder, limit)
-    elif isinstance(value, LazyOptimizer):
-        save_optimizer(get_state("obj", value), folder, limit)
-    else:
-        write_state(folder / SCHEDULER, get_state("obj", value))
+    state = read_weights(value) if isinstance(value, LazyModel) else get_state("obj", value)
+
+    def write():
+        folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(value, LazyModel):
+            save_model(value, state, folder, limit)
+        elif isinstance(value, LazyOptimizer):
+            save_optimizer(state, folder, limit)
+        else:
+            write_state(folder / SCHEDULER, state)
+
+    write_once(folder, write)
 
 
 def load(value, folder):
@@ -62,12 +68,16 @@ def import_safetensors():
     return huggingface_hub, safetensors.torch
 
 
-def save_model(model, folder, limit):
+def read_weights(model):
+    """Returns copies of the tensors of a model, by name. Names of one tensor have one copy."""
+    tensors = model.state_dict(keep_vars=True)
+    copies = {id(tensor): tensor.detach().clone() for tensor in tensors.values()}
+    return {name: copies[id(tensor)] for name, tensor in tensors.items()}
+
+
+def save_model(model, weights, folder, limit):
     """Writes safetensors files with an index. A model of Hugging Face is written by its `save_pretrained`, with its configuration."""
     hub, _ = import_safetensors()
-    tensors = model.state_dict(keep_vars=True)
-    copies = {id(tensor): tensor.detach().clone() for tensor in tensors.values()}  # tied weights stay tied
-    weights = {name: copies[id(tensor)] for name, tensor in tensors.items()}
     if not hasattr(model._kind, "save_pretrained"):
         hub.save_torch_state_dict(weights, folder, max_shard_size=limit)
         return

@@ -9,18 +9,12 @@ import torch
 
 from parashard.compiler import compile_archive
 from parashard.drives import AutogradDrive, StepDrive
-from parashard.errors import Error, InputError, Unsupported
+from parashard.errors import InputError, Unsupported
 from parashard.export import add_loss, export
+from parashard.jobs import _runtime, find_job
 from parashard.model import CompiledModel, bind_inputs, label_outputs
 from parashard.optimizer import Optimizer, compile_groups
 from parashard.plan import Plan
-
-try:
-    from parashard import _runtime
-except ImportError as error:
-    raise Error(
-        f"the extension module of the runtime cannot be loaded ({error}); build Parashard, and add build/release/python to PYTHONPATH"
-    ) from error
 
 __all__ = ["parallelize"]
 
@@ -31,9 +25,9 @@ def parallelize(
 ):  # fmt: skip
     """Compiles a model for the ranks of a plan. Returns (model, optimizer), and then the scheduler and the data loader if requested.
 
-    plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process.
-    model: a torch.nn.Module. Its weights are copied; the module itself is not changed. The current mode (train or eval) of each
-        submodule is compiled.
+    plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process, or the processes of a job (`launch`).
+    model: a torch.nn.Module. Its weights are copied; in a job, all ranks get the weights of rank 0. The module itself is not
+        changed. The current mode (train or eval) of each submodule is compiled.
     optimizer_fn, lr_scheduler_fn: `optimizer_fn(model)` makes an optimizer of PyTorch (SGD, Adam or AdamW), and
         `lr_scheduler_fn(optimizer)` a scheduler.
     dataset: a dataset of PyTorch. The data loader reads it in an order that `seed` determines, in batches of whole steps.
@@ -87,6 +81,7 @@ def compile_model(plan, model, groups, inputs, drive, options):
     options: the options of the program.
     """
     micro_batches = count_micro_batches(plan, inputs)
+    job = find_job(plan.ranks)
     with tempfile.TemporaryDirectory() as folder:
         part = first_rows(inputs, micro_batches)
         exported = export(model, part, pathlib.Path(folder) / "model.pt2", train=model.training)
@@ -94,7 +89,7 @@ def compile_model(plan, model, groups, inputs, drive, options):
         loss = choose_loss(plan, exported, names, drive) if groups else None
         arguments = flag_training(names, loss, groups) if groups else ["--inference"]
         library = compile_archive(exported.path, [*plan.arguments(), *arguments])
-    program = _runtime.Program(str(library), ranks=plan.ranks, **options)
+    program = _runtime.Program(str(library), ranks=plan.ranks, job=job, **options)
     positions = label_outputs(names, program.names(f"outputs:{'forward' if groups and not loss else 'evaluate'}"))
     outputs = list(dict.fromkeys(name for name in positions if name is not None))  # each once
     if loss:

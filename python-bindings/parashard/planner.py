@@ -10,9 +10,10 @@ import torch
 from parashard.compiler import run_planner
 from parashard.errors import InputError
 from parashard.export import add_loss, export
+from parashard.jobs import env, share
 from parashard.optimizer import compile_groups
 from parashard.parallel import choose_loss, count_rows, flag_loss, list_outputs, name_inputs
-from parashard.plan import Plan
+from parashard.plan import Plan, parse_json
 
 __all__ = ["generate_plan"]
 
@@ -25,12 +26,13 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
         veScale's constraints are accepted too.
     model, example, criterion, optimizer_fn: as in `parallelize`; the example has the samples of a whole step. The optimizer is
         AdamW by default.
-    ranks: the number of ranks. By default, the number of ranks of the cluster.
+    ranks: the number of ranks. By default, the number of processes of the job, or else of ranks of the cluster.
     cluster: a preset such as "h100-sxm:64", a cluster file, or "cpu" for this machine, which is measured on first use.
     time_limit: seconds after which the search ends with the best plan so far; by default, 30.
 
     Raises ExportFailed, InputError, Unsupported, or CompileError if no plan satisfies the constraints.
     """
+    ranks = env.world_size if ranks is None and env.world_size > 1 else ranks
     if ranks is None and ":" not in str(cluster):
         raise InputError(f"cluster {cluster} has no number of ranks; give ranks=N, or a cluster such as h100-sxm:64")
     optimizer = (optimizer_fn or make_adamw)(model)
@@ -45,8 +47,12 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
         arguments += ["--ranks", str(ranks)] if ranks is not None else []
         arguments += ["--time-limit", str(time_limit)] if time_limit is not None else []
         arguments += ["--constraints", write_constraints(constraints, folder)] if constraints else []
-        run_planner(exported.path, [*arguments, "-o", str(result)])
-        return Plan.load(result)
+
+        def search():
+            run_planner(exported.path, [*arguments, "-o", str(result)])
+            return result.read_text()
+
+        return Plan.from_values(parse_json(share(search), result), result)
 
 
 def make_adamw(model):

@@ -83,13 +83,74 @@ nb::object findError(const char *name) {
   return nb::module_::import_("parashard.errors").attr(name);
 }
 
+[[noreturn]] void raise(psrt_status status, const std::string &message) {
+  nb::object error = findError(status == PSRT_FAILED ? "RankFailed" : "InputError");
+  PyErr_SetObject(error.ptr(), nb::str(message.c_str()).ptr());
+  throw nb::python_error();
+}
+
+/// The job of this process, as a Python object.
+class Job {
+public:
+  Job(const std::optional<std::string> &comm, const std::string &command, bool exitAfterFailure) {
+    psrt_job_options options{sizeof(psrt_job_options), comm ? comm->c_str() : nullptr,
+                             command.c_str(), exitAfterFailure};
+    run([&] { return psrt_join(&options, &job); });
+  }
+  Job(const Job &) = delete;
+  Job &operator=(const Job &) = delete;
+  ~Job() { psrt_close_job(job); }
+
+  int32_t rank() const { return psrt_job_rank(job); }
+  int32_t size() const { return psrt_job_size(job); }
+  void barrier(const std::string &purpose) {
+    run([&] { return psrt_barrier(job, purpose.c_str()); });
+  }
+  /// Returns the text of rank 0.
+  std::string broadcast(const std::string &text) {
+    uint64_t bytes = text.size();
+    run([&] { return psrt_broadcast(job, &bytes, sizeof(bytes)); });
+    std::string result = text;
+    result.resize(bytes);
+    run([&] { return psrt_broadcast(job, result.data(), bytes); });
+    return result;
+  }
+  void leave() {
+    run([&] { return psrt_leave(job); });
+  }
+  void fail(const std::string &message) {
+    run([&] { return psrt_fail(job, message.c_str()); });
+  }
+  /// Returns (the rank whose failure ended the job or -1, whether it reported its failure).
+  std::pair<int32_t, bool> findFailure() const {
+    int32_t reported = 0;
+    int32_t rank = psrt_job_failed_rank(job, &reported);
+    return {rank, reported != 0};
+  }
+  psrt_job *get() const { return job; }
+
+private:
+  template <typename Function> void run(const Function &function) {
+    psrt_status status = PSRT_OK;
+    {
+      nb::gil_scoped_release release;
+      status = function();
+    }
+    if (status != PSRT_OK)
+      raise(status, psrt_job_error(job));
+  }
+
+  psrt_job *job = nullptr;
+};
+
 /// An open program, as a Python object.
 class Program {
 public:
   Program(const std::string &path, int32_t ranks, int32_t threads, uint64_t seed,
-          const std::optional<std::string> &weights) {
-    psrt_options options{sizeof(psrt_options), ranks, threads, seed,
-                         weights ? weights->c_str() : nullptr};
+          const std::optional<std::string> &weights, const Job *job) {
+    psrt_options options{
+        sizeof(psrt_options),      ranks, threads, seed, weights ? weights->c_str() : nullptr,
+        job ? job->get() : nullptr};
     psrt_status status = PSRT_OK;
     {
       nb::gil_scoped_release release;
@@ -195,12 +256,6 @@ public:
   }
 
 private:
-  [[noreturn]] static void raise(psrt_status status, const std::string &message) {
-    nb::object error = findError(status == PSRT_FAILED ? "RankFailed" : "InputError");
-    PyErr_SetObject(error.ptr(), nb::str(message.c_str()).ptr());
-    throw nb::python_error();
-  }
-
   /// Calls `function`, which calls the C API. Raises an exception if the C API returns an error.
   template <typename Function> void run(const Function &function) {
     psrt_status status = PSRT_BAD_ARGUMENT;
@@ -225,13 +280,24 @@ private:
 
 NB_MODULE(_runtime, m) {
   nb::set_leak_warnings(false); // references between modules and tensors outlive the interpreter
-  m.doc() =
-      "Binds the C API of the runtime. The methods of `Program` call the functions of psrt.h.";
+  m.doc() = "Binds the C API of the runtime. The methods of `Job` and `Program` call the functions "
+            "of psrt.h.";
+  nb::class_<Job>(m, "Job")
+      .def(nb::init<const std::optional<std::string> &, const std::string &, bool>(),
+           nb::arg("comm") = nb::none(), nb::kw_only(), nb::arg("command") = "",
+           nb::arg("exit_after_failure") = false)
+      .def_prop_ro("rank", &Job::rank)
+      .def_prop_ro("size", &Job::size)
+      .def("barrier", &Job::barrier, nb::arg("purpose"))
+      .def("broadcast", &Job::broadcast, nb::arg("text"))
+      .def("leave", &Job::leave)
+      .def("fail", &Job::fail, nb::arg("message"))
+      .def("find_failure", &Job::findFailure);
   nb::class_<Program>(m, "Program")
       .def(nb::init<const std::string &, int32_t, int32_t, uint64_t,
-                    const std::optional<std::string> &>(),
+                    const std::optional<std::string> &, const Job *>(),
            nb::arg("path"), nb::kw_only(), nb::arg("ranks") = 0, nb::arg("threads") = 0,
-           nb::arg("seed") = 0, nb::arg("weights") = nb::none())
+           nb::arg("seed") = 0, nb::arg("weights") = nb::none(), nb::arg("job") = nb::none())
       .def("close", &Program::close)
       .def("call", &Program::call, nb::arg("entry"), nb::arg("slot"), nb::arg("inputs"),
            nb::arg("outputs"))

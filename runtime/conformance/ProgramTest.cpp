@@ -200,7 +200,7 @@ TEST(DeadlockMonitor, WaitsForARankThatTakesLonger) {
 
 TEST(CApi, TwoProgramsInterleaved) {
   psrt_program *a = nullptr, *b = nullptr;
-  psrt_options options = {sizeof(psrt_options), 2, 1, 0, nullptr};
+  psrt_options options = {sizeof(psrt_options), 2, 1, 0, nullptr, nullptr};
   ASSERT_EQ(psrt_open(nullptr, &options, &a), PSRT_OK) << psrt_last_error(a);
   ASSERT_EQ(psrt_open(nullptr, &options, &b), PSRT_OK);
   Data data;

@@ -204,6 +204,10 @@ public:
   /// Gathers one text per rank. Returns the texts by rank on rank 0, and an empty list on other
   /// ranks.
   virtual std::vector<std::string> collect(const std::string &text) = 0;
+  /// Returns the text of rank 0 on every rank.
+  virtual std::string broadcast(const std::string &text) = 0;
+  /// Returns whether all ranks have passed the same value.
+  virtual bool agree(uint64_t value) = 0;
   /// Waits until all ranks have called this function.
   virtual void barrier() = 0;
   /// Connects the ranks. All processes make the call with the same mesh and queue names.

@@ -1,30 +1,10 @@
 // Chooses how ranks communicate, and reports failures to the job.
 #include "runtime/main/Launch.h"
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
 
 namespace psrt {
-
-/// Returns the communication backend that --comm selects, or else the default backend of the
-/// launcher.
-static Comm chooseComm(std::optional<Comm> given, const ProcessIdentity &identity) {
-  if (given && given != Comm::Nccl) // nccl connects processes through mpi or tcp
-    return *given;
-  bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
-  switch (identity.launcher) {
-  case ProcessIdentity::None:
-    return Comm::Local;
-  case ProcessIdentity::Mpi:
-    return Comm::Mpi;
-  case ProcessIdentity::Torchrun:
-    return Comm::Tcp;
-  case ProcessIdentity::Slurm:
-    return pmi ? Comm::Mpi : Comm::Tcp;
-  }
-  return Comm::Local;
-}
 
 std::optional<Comm> chooseProcessComm(const ProcessIdentity &identity, std::optional<Comm> given,
                                       int64_t ranks, const Target &target) {
@@ -33,7 +13,8 @@ std::optional<Comm> chooseProcessComm(const ProcessIdentity &identity, std::opti
               "--comm nccl needs GPUs, and the program is compiled for \"%s\"; omit the flag, or "
               "compile with --target cuda:sm_90",
               target.text.c_str());
-  Comm comm = chooseComm(given, identity);
+  bool isGiven = given && given != Comm::Nccl; // nccl connects processes through mpi or tcp
+  Comm comm = isGiven ? *given : findComm(identity);
   std::string name = "./";
   name += std::filesystem::read_symlink("/proc/self/exe").filename();
   if (comm == Comm::Local) {

@@ -1,9 +1,10 @@
 // Implements the C API: checks the caller's arguments, calls the session, and converts exceptions
 // to statuses.
 #include "psrt/psrt.h"
-#include "runtime/bootstrap/Processes.h"
 #include "runtime/data/Safetensors.h"
+#include "runtime/session/JobApi.h"
 #include "runtime/session/NamedTensors.h"
+#include "runtime/session/SameCall.h"
 #include "runtime/session/Source.h"
 #include "runtime/session/StepGradients.h"
 #include <algorithm>
@@ -19,12 +20,14 @@ struct psrt_program {
   pid_t process = getpid(); ///< the process that owns the rank threads
   std::string error;
   void *object = nullptr;
+  std::shared_ptr<ProcessJob> job; ///< null: all ranks are threads of this process
   std::unique_ptr<Session> session;
   std::unique_ptr<NamedTensors> tensors;
   std::vector<int64_t>
       pending;           ///< by slot: ordinal of the forward whose backward is pending; -1: none
   int64_t forwards = 0;  ///< forwards since the last update; the micro-batch number for random ops
   bool hasBegun = false; ///< whether psrt_begin_step ran, and its gradients are not used or lost
+  uint64_t settings = 0; ///< hash of the scalars and steps that the caller has set
 };
 
 namespace {
@@ -62,47 +65,92 @@ Session &sessionOf(psrt_program *program) {
   return *program->session;
 }
 
-/// Fails if a launcher started this process as one of several: each process would train the whole
-/// program by itself.
+/// Fails if a launcher started this process as one of several, and the caller gave no job: each
+/// process would train the whole program by itself.
 void checkAlone() {
   ProcessIdentity identity = findProcessIdentity();
   if (identity.size > 1)
     PSRT_FAIL(BadArgument,
-              "this process is one of %lld (%s), but psrt_open runs all ranks as threads of one "
-              "process, so each process would train by itself; start one process, or unset %s, or "
-              "launch the executable that ps-compile makes",
+              "this process is one of %lld (%s), but psrt_open without a job runs all ranks as "
+              "threads of one process, so each process would train by itself; call psrt_join and "
+              "give psrt_open the job, or start one process, or unset %s",
               (long long)identity.size, identity.variable.c_str(), identity.variable.c_str());
 }
 
-void openProgram(psrt_program &program, const char *path, const psrt_options *options) {
-  checkAlone();
-  ProgramSource source;
-  if (path) {
-    // A path with '/' loads a file, never a system library of the same name.
-    std::string file = std::strchr(path, '/') ? path : "./" + std::string(path);
-    program.object = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!program.object)
-      PSRT_FAIL(BadInput, "cannot load \"%s\": %s", path, dlerror());
-    source = sourceOfObject(program.object, path);
-  } else {
-    source = linkedSource();
+/// Calls `prepare`, the part of a call that needs no other process. In a job, then ensures that all
+/// processes make the same call. If `prepare` fails in one process, all processes fail.
+template <typename Prepare>
+void callTogether(psrt_program &program, HostCall call, Prepare &&prepare) {
+  if (!program.job)
+    return prepare(call);
+  if (program.job->hasLeft())
+    PSRT_FAIL(Failed, "this process has left the job of the program (psrt_leave)");
+  std::optional<Status> problem;
+  try {
+    prepare(call);
+  } catch (const Error &error) {
+    if (error.status.code == StatusCode::Failed)
+      throw;
+    problem = error.status;
+  }
+  call.settings = program.settings;
+  checkSameCall(*program.job, call, problem);
+}
+
+/// Records that the caller has set a scalar or the step.
+void recordSetting(psrt_program &program, const char *name, double value) {
+  program.settings =
+      hashText(format("%llu %s %a", (unsigned long long)program.settings, name, value));
+}
+
+ProgramSource loadSource(psrt_program &program, const char *path) {
+  if (!path) {
+    ProgramSource source = linkedSource();
     if (!source.json)
       PSRT_FAIL(BadArgument, "no program is linked into this executable; give psrt_open the path "
                              "of a compiled program");
+    return source;
   }
+  // A path with '/' loads a file, never a system library of the same name.
+  std::string file = std::strchr(path, '/') ? path : "./" + std::string(path);
+  program.object = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!program.object)
+    PSRT_FAIL(BadInput, "cannot load \"%s\": %s", path, dlerror());
+  return sourceOfObject(program.object, path);
+}
+
+void checkOptions(const psrt_options &options) {
+  if (options.size != sizeof(psrt_options))
+    PSRT_FAIL(BadArgument, "psrt_options.size is %zu, expected %zu; set it to sizeof(psrt_options)",
+              options.size, sizeof(psrt_options));
+}
+
+void openProgram(psrt_program &program, const char *path, const psrt_options *given) {
+  psrt_options options = {};
+  options.size = sizeof(options);
+  if (given)
+    options = *given;
+  checkOptions(options);
+  program.job = findJob(options.job);
+  if (!program.job)
+    checkAlone();
   SessionOptions sessionOptions;
+  sessionOptions.ranks = options.ranks;
+  sessionOptions.threads = options.threads;
+  sessionOptions.seed = options.seed;
+  sessionOptions.job = program.job.get();
   std::optional<WeightFiles> weights;
-  if (options) {
-    if (options->size != sizeof(psrt_options))
-      PSRT_FAIL(BadArgument,
-                "psrt_options.size is %zu, expected %zu; set it to sizeof(psrt_options)",
-                options->size, sizeof(psrt_options));
-    sessionOptions.ranks = options->ranks;
-    sessionOptions.threads = options->threads;
-    sessionOptions.seed = options->seed;
-    if (options->weights)
-      sessionOptions.given = weights.emplace(options->weights).names();
-  }
+  ProgramSource source;
+  callTogether(program, {"opens"}, [&](HostCall &call) {
+    source = loadSource(program, path);
+    if (program.job)
+      checkRanks(parseProgram({source.json, source.size}), program.job->size());
+    if (options.weights)
+      sessionOptions.given = weights.emplace(options.weights).names();
+    call.name += format(" the program %016llx with the seed %llu",
+                        (unsigned long long)hashText({source.json, source.size}),
+                        (unsigned long long)options.seed);
+  });
   program.session = std::make_unique<Session>(source, sessionOptions);
   program.tensors = std::make_unique<NamedTensors>(program.session->getProgram());
   if (weights)
@@ -182,6 +230,17 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
       cotangents);
 }
 
+/// Copies the samples of a whole step into the inputs of the step entry. `function` is the function
+/// of the C API.
+void writeBatch(psrt_program &program, const char *function, const EntryPoint &entry,
+                const psrt_tensor *inputs, size_t count) {
+  callTogether(program, {function}, [&](HostCall &call) {
+    Session &session = *program.session;
+    writeInputs(session, entry, inputs, count, session.getProgram().microBatches, 0, false);
+    call.inputs = hashTensors(inputs, count);
+  });
+}
+
 void checkTensor(const psrt_tensor &given, Dtype dtype, const std::vector<int64_t> &shape) {
   if (Dtype(given.dtype) != dtype || shapeOf(given) != shape) {
     std::string text;
@@ -192,21 +251,24 @@ void checkTensor(const psrt_tensor &given, Dtype dtype, const std::vector<int64_
   }
 }
 
+/// Fails if an entry has no output of this name, dtype and shape.
+const Output &findOutput(const EntryPoint &entry, const psrt_tensor &given) {
+  for (const Output &output : entry.outputs)
+    if (output.name == given.name) {
+      checkTensor(given, output.dtype, output.placement.shape);
+      return output;
+    }
+  PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name(), given.name);
+}
+
 void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs, size_t count,
                  int64_t slot) {
   for (size_t i = 0; i < count; ++i) {
-    const Output *found = nullptr;
-    for (const Output &output : entry.outputs)
-      if (output.name == outputs[i].name)
-        found = &output;
-    if (!found)
-      PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name(), outputs[i].name);
-    checkTensor(outputs[i], found->dtype, found->placement.shape);
-    RankTensor inSlot = *found;
+    RankTensor inSlot = findOutput(entry, outputs[i]);
     for (size_t stage = 0; stage < entry.programs.size(); ++stage)
       if (inSlot.addresses.isAt(stage))
         inSlot.addresses.set(stage, entry.programs[stage].inSlot(inSlot.addresses.at(stage), slot));
-    session.gather(inSlot, static_cast<char *>(outputs[i].data));
+    session.gatherEverywhere(inSlot, static_cast<char *>(outputs[i].data));
   }
 }
 
@@ -215,6 +277,19 @@ void checkSlot(const EntryPoint &entry, int64_t slot) {
   if (slot < 0 || slot >= slots)
     PSRT_FAIL(BadArgument, "slot %lld is out of range: entry \"%s\" has %lld, counted from 0",
               (long long)slot, entry.name(), (long long)slots);
+}
+
+/// Returns the variable that the caller named. Fails if it has another dtype or shape.
+const NamedTensor &findVariable(psrt_program &program, const char *function,
+                                const psrt_tensor *tensor) {
+  const NamedTensor *found = nullptr;
+  callTogether(program, {function}, [&](HostCall &call) {
+    checkGiven(tensor, "variable");
+    call.name += format(" \"%s\"", tensor->name);
+    found = &program.tensors->get(tensor->name);
+    checkTensor(*tensor, found->dtype, found->shape);
+  });
+  return *found;
 }
 
 /// The headings that psrt_name and psrt_describe accept.
@@ -329,9 +404,14 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
     if (entry.kind == EntryKind::Step || entry.kind == EntryKind::Backward ||
         entry.kind == EntryKind::Update)
       PSRT_FAIL(BadArgument, "entry \"%s\" is run by psrt_%s", entry.name(), entry.name());
-    checkSlot(entry, slot);
-    checkGiven(outputs, output_count, "output");
-    writeInputs(session, entry, inputs, input_count, 1, slot, false);
+    callTogether(*program, {"runs the entry " + std::string(entry.name())}, [&](HostCall &call) {
+      checkSlot(entry, slot);
+      checkGiven(outputs, output_count, "output");
+      for (size_t i = 0; i < output_count; ++i)
+        call.name += format(", %s", findOutput(entry, outputs[i]).name.c_str());
+      writeInputs(session, entry, inputs, input_count, 1, slot, false);
+      call.inputs = hashTensors(inputs, input_count);
+    });
     bool forward = entry.kind == EntryKind::Forward;
     program->hasBegun = false; // the entry may overwrite the gradients
     session.run(entry, slot, forward, Extent::All, forward ? program->forwards : -1);
@@ -348,10 +428,14 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
   return guarded(program, [&] {
     Session &session = sessionOf(program);
     const EntryPoint &entry = session.entry(EntryKind::Backward);
-    checkSlot(entry, slot);
-    if (size_t(slot) >= program->pending.size() || program->pending[slot] < 0)
-      PSRT_FAIL(BadArgument, "no forward is pending in slot %d", slot);
-    writeInputs(session, entry, cotangents, count, 1, slot, true);
+    callTogether(*program, {"runs backward"}, [&](HostCall &call) {
+      checkSlot(entry, slot);
+      if (size_t(slot) >= program->pending.size() || program->pending[slot] < 0)
+        PSRT_FAIL(BadArgument, "no forward is pending in slot %d", slot);
+      call.name += format(" of slot %d", slot);
+      writeInputs(session, entry, cotangents, count, 1, slot, true);
+      call.inputs = hashTensors(cotangents, count);
+    });
     session.run(entry, slot, true, Extent::All, program->pending[slot]);
     program->pending[slot] = -1;
   });
@@ -360,11 +444,14 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
 psrt_status psrt_update(psrt_program *program) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    session.earlierRuns = 0;
-    if (const EntryPoint *step = session.getProgram().entry(EntryKind::Step)) {
-      if (!program->hasBegun)
+    const EntryPoint *step = session.getProgram().entry(EntryKind::Step);
+    callTogether(*program, {"runs the update"}, [&](HostCall &) {
+      if (step && !program->hasBegun)
         PSRT_FAIL(BadArgument, "psrt_update needs the gradients of a step: call psrt_begin_step "
                                "before it, and run no entry between the two");
+    });
+    session.earlierRuns = 0;
+    if (step) {
       program->hasBegun = false;
       session.run(*step, 0, false, Extent::Update);
     } else {
@@ -387,7 +474,7 @@ psrt_status psrt_begin_step(psrt_program *program, const psrt_tensor *inputs, si
   return guarded(program, [&] {
     Session &session = sessionOf(program);
     const EntryPoint &entry = session.entry(EntryKind::Step);
-    writeInputs(session, entry, inputs, input_count, session.getProgram().microBatches, 0, false);
+    writeBatch(*program, "begins a training step", entry, inputs, input_count);
     program->hasBegun = false;
     session.run(entry, 0, false, Extent::BeforeUpdate);
     program->hasBegun = true;
@@ -405,7 +492,7 @@ psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t i
   return guarded(program, [&] {
     Session &session = sessionOf(program);
     const EntryPoint &entry = session.entry(EntryKind::Step);
-    writeInputs(session, entry, inputs, input_count, session.getProgram().microBatches, 0, false);
+    writeBatch(*program, "runs a training step", entry, inputs, input_count);
     program->hasBegun = false;
     session.earlierRuns = 0;
     session.run(entry);
@@ -418,29 +505,37 @@ psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t i
 psrt_status psrt_get_variable(psrt_program *program, psrt_tensor *tensor) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    checkGiven(tensor, "variable");
-    const NamedTensor &found = program->tensors->get(tensor->name);
-    checkTensor(*tensor, found.dtype, found.shape);
-    readTensor(session, found, static_cast<char *>(tensor->data));
+    const NamedTensor &found = findVariable(*program, "reads", tensor);
+    char *data = static_cast<char *>(tensor->data);
+    readTensor(session, found, data);
+    session.broadcast(data, found.bytes());
   });
 }
 
 psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) {
   return guarded(program, [&] {
     Session &session = sessionOf(program);
-    checkGiven(tensor, "variable");
-    const NamedTensor &found = program->tensors->get(tensor->name);
-    checkTensor(*tensor, found.dtype, found.shape);
+    const NamedTensor &found = findVariable(*program, "writes", tensor);
+    const char *data = static_cast<const char *>(tensor->data);
+    std::vector<char> shared;
+    if (session.isOneOfMany()) {
+      shared.assign(data, data + found.bytes());
+      session.broadcast(shared.data(), found.bytes());
+      data = shared.data();
+    }
     if (found.kind == VariableKind::Scalar)
       return setScalars(session, found.name,
-                        found.dtype == Dtype::F64 ? *static_cast<const double *>(tensor->data)
-                                                  : *static_cast<const float *>(tensor->data));
-    writeTensor(session, found, static_cast<const char *>(tensor->data));
+                        found.dtype == Dtype::F64 ? *reinterpret_cast<const double *>(data)
+                                                  : *reinterpret_cast<const float *>(data));
+    writeTensor(session, found, data);
   });
 }
 
 psrt_status psrt_set_scalar(psrt_program *program, const char *name, double value) {
-  return guarded(program, [&] { setScalars(sessionOf(program), name ? name : "", value); });
+  return guarded(program, [&] {
+    setScalars(sessionOf(program), name ? name : "", value);
+    recordSetting(*program, name, value);
+  });
 }
 
 psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
@@ -456,6 +551,7 @@ psrt_status psrt_set_step(psrt_program *program, int64_t step) {
     if (step < 0 || step > kMostSteps)
       PSRT_FAIL(BadArgument, "step %lld is out of range; expected 0 to 2^53", (long long)step);
     sessionOf(program).step = step;
+    recordSetting(*program, "step", double(step));
   });
 }
 

@@ -367,7 +367,12 @@ void Session::gatherAll(const RankTensor &tensor, char *whole, const RecordedSca
     return;
   }
   gatherOwn(tensor, whole, recorded);
-  amongProcesses([&] { communication->broadcast(whole, bytes, kReading); });
+  broadcast(whole, bytes);
+}
+
+void Session::broadcast(char *data, int64_t bytes) {
+  if (options.job)
+    amongProcesses([&] { communication->broadcast(data, bytes, kReading); });
 }
 
 bool Session::isAny(bool here) {
@@ -395,13 +400,8 @@ std::vector<std::string> Session::collect(const std::string &text) {
 std::string Session::broadcast(const std::string &text) {
   if (!options.job)
     return text;
-  std::string result = text;
-  amongProcesses([&] {
-    uint64_t bytes = text.size();
-    communication->broadcast(&bytes, sizeof(bytes), "broadcasting a text");
-    result.resize(bytes);
-    communication->broadcast(result.data(), bytes, "broadcasting a text");
-  });
+  std::string result;
+  amongProcesses([&] { result = options.job->broadcast(text); });
   return result;
 }
 
@@ -490,8 +490,7 @@ double Session::readScalarFrom(const RecordedScalars *recorded, const std::strin
   char bytes[8] = {};
   if (variable.addedAt >= 0) {
     gatherVariable(variable, bytes, recorded);
-    if (options.job)
-      amongProcesses([&] { communication->broadcast(bytes, sizeof(bytes), kReading); });
+    broadcast(bytes, sizeof(bytes));
   } else {
     gatherAll(variable, bytes, recorded);
   }

@@ -140,6 +140,8 @@ public:
   /// Gathers a tensor to `whole` on rank 0: joins shards, and adds partial values in rank order.
   /// In other processes, `whole` may be null.
   void gather(const RankTensor &tensor, char *whole);
+  /// Copies bytes of rank 0's process to all processes.
+  void broadcast(char *data, int64_t bytes);
   /// Gathers a tensor to `whole` in every process.
   void gatherEverywhere(const RankTensor &tensor, char *whole);
   /// Gathers a variable. For an accumulator, adds the values of all stages that accumulate into it.

@@ -37,6 +37,7 @@ class Options(ctypes.Structure):
         ("threads", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("weights", ctypes.c_char_p),
+        ("job", ctypes.c_void_p),
     ]
 
 

@@ -28,14 +28,22 @@ static bool isTrusted(const std::string &path) {
   return isOurs && !othersMayWrite;
 }
 
-/// Returns the library of PSRT_COMM_MPI, else one next to the program, in the runtime folder, or on
-/// the system's search path.
+/// Returns the folder of the executable or library (libpsrt.so) that contains this code, or "".
+static std::filesystem::path findOwnFolder() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void *>(&findOwnFolder), &info) || !info.dli_fname)
+    return {};
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
+
+/// Returns the library of PSRT_COMM_MPI, else one next to the program or to libpsrt.so, in the
+/// runtime folder, or on the system's search path.
 static std::string findLibrary() {
   if (const char *name = std::getenv("PSRT_COMM_MPI"))
     return name;
   std::error_code error;
   std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::vector<std::filesystem::path> folders = {program.parent_path()};
+  std::vector<std::filesystem::path> folders = {program.parent_path(), findOwnFolder()};
   if (psrt_runtime_folder)
     folders.emplace_back(psrt_runtime_folder);
   for (const std::filesystem::path &folder : folders)

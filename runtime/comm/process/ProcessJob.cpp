@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,21 @@
 #include <unistd.h>
 
 namespace psrt {
+
+Comm findComm(const ProcessIdentity &identity) {
+  bool pmi = std::getenv("PMI_RANK") || std::getenv("PMIX_RANK");
+  switch (identity.launcher) {
+  case ProcessIdentity::None:
+    return Comm::Local;
+  case ProcessIdentity::Mpi:
+    return Comm::Mpi;
+  case ProcessIdentity::Torchrun:
+    return Comm::Tcp;
+  case ProcessIdentity::Slurm:
+    return pmi ? Comm::Mpi : Comm::Tcp;
+  }
+  return Comm::Local;
+}
 
 ProcessJob::ProcessJob(const ProcessIdentity &identity, Comm comm, const std::string &command)
     : comm(comm), commandHash(hashText(command)) {
@@ -207,14 +223,15 @@ void ProcessJob::openRanks() {
 }
 
 /// Sends `own` to rank 0, which receives the bytes of rank r into spans[r].
-static void sendToFirst(Transport &transport, int rank, Span own, const std::vector<Span> &spans) {
+static void sendToFirst(Transport &transport, int rank, Span own, const std::vector<Span> &spans,
+                        const char *activity = "collecting texts") {
   Exchange exchange;
   for (int from = 1; rank == 0 && from < int(spans.size()); ++from)
     exchange.with(from).in.push_back(spans[from]);
   if (rank != 0)
     exchange.with(0).out.push_back(own);
   if (!exchange.transfers.empty())
-    transport.run(exchange, "collecting texts");
+    transport.run(exchange, activity);
 }
 
 std::vector<std::string> ProcessJob::collect(const std::string &text) {
@@ -234,6 +251,41 @@ std::vector<std::string> ProcessJob::collect(const std::string &text) {
   return info.rank == 0 ? texts : std::vector<std::string>();
 }
 
+/// Sends the bytes of rank 0 to all ranks.
+static void sendFromFirst(Transport &transport, int rank, int size, Span span,
+                          const char *activity) {
+  Exchange exchange;
+  for (int to = 1; rank == 0 && to < size; ++to)
+    exchange.with(to).out.push_back(span);
+  if (rank != 0)
+    exchange.with(0).in.push_back(span);
+  if (!exchange.transfers.empty())
+    transport.run(exchange, activity);
+}
+
+std::string ProcessJob::broadcast(const std::string &text) {
+  std::string result = text;
+  uint64_t size = text.size();
+  sendFromFirst(*ranks, info.rank, info.size, {reinterpret_cast<char *>(&size), sizeof(size)},
+                "broadcasting a text");
+  result.resize(size);
+  sendFromFirst(*ranks, info.rank, info.size, {result.data(), size}, "broadcasting a text");
+  return result;
+}
+
+bool ProcessJob::agree(uint64_t value) {
+  std::vector<uint64_t> values(info.size);
+  std::vector<Span> spans;
+  for (uint64_t &each : values)
+    spans.push_back({reinterpret_cast<char *>(&each), sizeof(each)});
+  values[0] = value;
+  sendToFirst(*ranks, info.rank, {reinterpret_cast<char *>(&value), sizeof(value)}, spans,
+              "the comparison of calls");
+  char equal = std::count(values.begin(), values.end(), value) == info.size; // on rank 0
+  sendFromFirst(*ranks, info.rank, info.size, {&equal, 1}, "the comparison of calls");
+  return equal;
+}
+
 void ProcessJob::barrier() { runBarrier(*ranks, info.rank, info.size); }
 
 std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
@@ -250,6 +302,7 @@ std::unique_ptr<Communication> ProcessJob::makeCommunication(const Mesh &mesh,
 void ProcessJob::leave() {
   barrier();
   monitor->leave();
+  left = true;
   if (mpi)
     mpi->check(mpi->get().finish(), "finishing");
 }

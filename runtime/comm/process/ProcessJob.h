@@ -10,6 +10,9 @@ namespace psrt {
 
 class Mpi;
 
+/// Returns how the processes of a launcher communicate by default. Local: there is one process.
+Comm findComm(const ProcessIdentity &identity);
+
 /// A job of processes. The constructor joins the job; `leave` or `fail` ends it.
 class ProcessJob : public Job {
 public:
@@ -23,6 +26,8 @@ public:
   int size() const override { return info.size; }
   int cores() const override { return coreShare; }
   std::vector<std::string> collect(const std::string &text) override;
+  std::string broadcast(const std::string &text) override;
+  bool agree(uint64_t value) override;
   void barrier() override;
   std::unique_ptr<Communication> makeCommunication(const Mesh &mesh,
                                                    const std::vector<Queue> &queues) override;
@@ -31,6 +36,9 @@ public:
 
   /// Waits for all ranks, then leaves the job. Must not be called after a failure.
   void leave();
+  bool hasLeft() const { return left; }
+  /// Returns the failure that ended the job, if there was one.
+  std::optional<JobFailure> findFailure() { return monitor->getJobFailure(); }
   /// Reports to all ranks why this rank ends. Returns whether this process must print the error.
   bool fail(const Status &status);
   /// Sets a function that is called if this process is still running two seconds after the job has
@@ -50,6 +58,7 @@ private:
   ProcessInfo info;
   int coreShare = 1;
   bool dedicated = false;
+  bool left = false;
   std::unique_ptr<HeartbeatMonitor> monitor;
   std::shared_ptr<Mpi> mpi;
   std::unique_ptr<Transports> transports;

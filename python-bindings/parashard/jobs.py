@@ -1,0 +1,122 @@
+"""The job of this process: the processes that a launcher (torchrun, mpirun, srun) has started. Each is one rank of every program."""
+
+import atexit
+import os
+import pathlib
+import sys
+
+from parashard.errors import Error, InputError
+
+try:
+    from parashard import _runtime
+except ImportError as error:
+    raise Error(
+        f"the extension module of the runtime cannot be loaded ({error}); build Parashard, and add build/release/python to PYTHONPATH"
+    ) from error
+
+__all__ = ["env", "launch"]
+
+_job = None  # the job that this process has joined
+
+
+def launch(comm=None):
+    """Joins the job that a launcher has started, and returns `env`. Without a launcher, the ranks are threads of this process.
+
+    comm: "mpi" or "tcp"; by default, as the launcher needs. `parallelize` calls this function. If an exception ends one process, all
+    processes of the job end within seconds, and only this process prints its traceback.
+    """
+    global _job
+    if _job is None:
+        command = " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]])
+        _job = _runtime.Job(comm, command=command, exit_after_failure=not hasattr(sys, "ps1"))
+        if _job.size > 1:
+            sys.excepthook = _end_job
+            atexit.register(_leave_job)
+    return env
+
+
+def find_job(ranks):
+    """Joins the job. Returns it, or None if all ranks are threads. Raises InputError if its size is not the number of ranks."""
+    launch()
+    if _job.size == 1:
+        return None
+    if ranks != _job.size:
+        raise InputError(f"the plan has {ranks} ranks, but the job has {_job.size} processes; start {ranks}, or choose another mesh")
+    return _job
+
+
+def barrier(purpose):
+    """Waits until all processes of the job have called this function."""
+    if _job is not None:
+        _job.barrier(purpose)
+
+
+def write_once(path, write):
+    """Calls `write()` on rank 0 only. The other processes of the job wait until it has returned."""
+    if env.is_master:
+        write()
+    barrier(f"written {path}")
+
+
+def share(make):
+    """Returns the text that `make()` returns on rank 0, in all processes of the job."""
+    launch()
+    if _job.size == 1:
+        return make()
+    return _job.broadcast(make() if _job.rank == 0 else "")
+
+
+def _end_job(kind, value, trace):
+    """Ends the job because of an exception. Prints the traceback if the exception ended the job, not the failure of another rank."""
+    if _fail(f"{kind.__name__}: {value}"):
+        sys.__excepthook__(kind, value, trace)
+
+
+def _fail(message):
+    """Reports a failure to the job. Returns whether this process must print it: another process may have failed before."""
+    if _job.find_failure()[0] < 0:
+        _job.fail(message)
+    rank, reported = _job.find_failure()
+    if rank != _job.rank and not reported:  # the process of the rank was killed, and printed nothing
+        print(f"parashard: {message}", file=sys.stderr)
+    return rank == _job.rank
+
+
+def _leave_job():
+    """Leaves the job when Python exits normally."""
+    if _job.find_failure()[0] >= 0:
+        return
+    try:
+        _job.leave()
+    except Error as error:
+        if _fail(str(error)):
+            print(f"parashard: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)  # an exception in a function of atexit does not change the status
+
+
+class _Environment:
+    """This process in its job. Before `launch`, it joins the job."""
+
+    @property
+    def rank(self):
+        """Number of this process, from 0."""
+        launch()
+        return _job.rank
+
+    @property
+    def world_size(self):
+        """Number of processes of the job; 1 without a launcher."""
+        launch()
+        return _job.size
+
+    @property
+    def is_master(self):
+        """Whether this process writes files and prints."""
+        return self.rank == 0
+
+    def __repr__(self):
+        return f"env(rank={self.rank}, world_size={self.world_size})"
+
+
+env = _Environment()
