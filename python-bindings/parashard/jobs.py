@@ -16,8 +16,6 @@ except ImportError as error:
 
 __all__ = ["env", "launch"]
 
-_job = None  # the job that this process has joined
-
 
 def launch(comm=None):
     """Joins the job that a launcher has started, and returns `env`. Without a launcher, the ranks are threads of this process.
@@ -25,11 +23,10 @@ def launch(comm=None):
     comm: "mpi" or "tcp"; by default, as the launcher needs. `parallelize` calls this function. If an exception ends one process, all
     processes of the job end within seconds, and only this process prints its traceback.
     """
-    global _job
-    if _job is None:
+    if env.job is None:
         command = " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]])
-        _job = _runtime.Job(comm, command=command, exit_after_failure=not hasattr(sys, "ps1"))
-        if _job.size > 1:
+        env.job = _runtime.Job(comm, command=command, exit_after_failure=not hasattr(sys, "ps1"))
+        if env.job.size > 1:
             sys.excepthook = _end_job
             atexit.register(_leave_job)
     return env
@@ -37,18 +34,16 @@ def launch(comm=None):
 
 def find_job(ranks):
     """Joins the job. Returns it, or None if all ranks are threads. Raises InputError if its size is not the number of ranks."""
-    launch()
-    if _job.size == 1:
-        return None
-    if ranks != _job.size:
-        raise InputError(f"the plan has {ranks} ranks, but the job has {_job.size} processes; start {ranks}, or choose another mesh")
-    return _job
+    size = env.world_size
+    if size > 1 and ranks != size:
+        raise InputError(f"the plan has {ranks} ranks, but the job has {size} processes; start {ranks}, or choose another mesh")
+    return env.job if size > 1 else None
 
 
 def barrier(purpose):
     """Waits until all processes of the job have called this function."""
-    if _job is not None:
-        _job.barrier(purpose)
+    launch()
+    env.job.barrier(purpose)
 
 
 def write_once(path, write):
@@ -60,10 +55,8 @@ def write_once(path, write):
 
 def share(make):
     """Returns the text that `make()` returns on rank 0, in all processes of the job."""
-    launch()
-    if _job.size == 1:
-        return make()
-    return _job.broadcast(make() if _job.rank == 0 else "")
+    text = make() if env.is_master else ""
+    return env.job.broadcast(text)
 
 
 def _end_job(kind, value, trace):
@@ -74,20 +67,20 @@ def _end_job(kind, value, trace):
 
 def _fail(message):
     """Reports a failure to the job. Returns whether this process must print it: another process may have failed before."""
-    if _job.find_failure()[0] < 0:
-        _job.fail(message)
-    rank, reported = _job.find_failure()
-    if rank != _job.rank and not reported:  # the process of the rank was killed, and printed nothing
+    if env.job.find_failure()[0] < 0:
+        env.job.fail(message)
+    rank, reported = env.job.find_failure()
+    if rank != env.job.rank and not reported:  # the process of the rank was killed, and printed nothing
         print(f"parashard: {message}", file=sys.stderr)
-    return rank == _job.rank
+    return rank == env.job.rank
 
 
 def _leave_job():
     """Leaves the job when Python exits normally."""
-    if _job.find_failure()[0] >= 0:
+    if env.job.find_failure()[0] >= 0:
         return
     try:
-        _job.leave()
+        env.job.leave()
     except Error as error:
         if _fail(str(error)):
             print(f"parashard: {error}", file=sys.stderr)
@@ -96,19 +89,20 @@ def _leave_job():
 
 
 class _Environment:
-    """This process in its job. Before `launch`, it joins the job."""
+    """This process in its job. Its properties join the job first."""
+
+    def __init__(self):
+        self.job = None
 
     @property
     def rank(self):
         """Number of this process, from 0."""
-        launch()
-        return _job.rank
+        return launch().job.rank
 
     @property
     def world_size(self):
         """Number of processes of the job; 1 without a launcher."""
-        launch()
-        return _job.size
+        return launch().job.size
 
     @property
     def is_master(self):

@@ -31,8 +31,9 @@ def train(mesh, misbehave=lambda step, model, optimizer: None):
     """Trains four steps. Returns (losses, hash of logits and weights). The initial weights are those of rank 0."""
     env = parashard.launch()
     torch.manual_seed(env.rank)
+    plan = parashard.Plan(mesh, micro_batches=2, **({"zero": 1} if "dp" in mesh else {}))
     model, optimizer = parashard.parallelize(
-        parashard.Plan(mesh, micro_batches=2, **({"zero": 1} if "dp" in mesh else {})), make_model(), lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2),
+        plan, make_model(), lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2),
         criterion=torch.nn.functional.cross_entropy, example=draw_batch(0), threads=1,
     )  # fmt: skip
     losses = []

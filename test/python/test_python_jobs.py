@@ -58,7 +58,7 @@ def test_different_calls_fail_in_all_processes(tmp_path, monkeypatch):
         assert f'reads {rank}: the processes of the job make different calls: rank 0 reads "0.weight", and rank 1 begins' in text
         assert f"batch {rank}: rank 1 begins a training step with other tensors than rank 0" in text
         assert f"rows {rank}: rank 1: the inputs have 6 rows" in text
-        assert f'waits {rank}: the processes of the job make different calls: rank 0 waits at the barrier "this", and rank 1 waits at the barrier "that"' in text
+        assert f"waits {rank}: the processes of the job make different calls: rank 0 waits at the barrier" in text
     assert list_results(text) == [run_with_threads(tmp_path, monkeypatch, "dp=2")]
 
 
