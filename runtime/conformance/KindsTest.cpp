@@ -2,6 +2,7 @@
 // names.
 #include "runtime/core/Backend.h"
 #include "runtime/core/Program.h"
+#include "runtime/core/ScalarRange.h"
 #include "runtime/data/Samples.h"
 #include <array>
 #include <gtest/gtest.h>
@@ -52,6 +53,26 @@ TEST(Kinds, NamesBecomeEnums) {
   EXPECT_EQ(op.kind, CollectiveOp::AllReduce);
   EXPECT_EQ(op.reduction, CollectiveOp::Max);
   EXPECT_STREQ(op.name(), "all_reduce");
+}
+
+TEST(Kinds, AScalarMayBeAFormOfAnotherScalar) {
+  auto addForm = [](const std::string &of, const std::string &symbol) {
+    return R"({"symbol": "beta1", "kind": "scalar", "dtype": "f32", "shape": [], "address": 128},
+              {"symbol": ")" +
+           symbol + R"(", "of": ")" + of +
+           R"(", "kind": "scalar", "dtype": "f32", "shape": [], "address": 192}, {"symbol": "w",)";
+  };
+  std::string table = kTable, from = R"({"symbol": "w",)";
+  Program program = parseProgram(
+      table.replace(table.find(from), from.size(), addForm("beta1", "beta1.one_minus")));
+  EXPECT_TRUE(program.variables[0].isSettable());
+  EXPECT_FALSE(program.variables[1].isSettable());
+  EXPECT_EQ(program.variables[1].form, ScalarForm::OneMinus);
+  EXPECT_EQ(computeForm(ScalarForm::OneMinus, 0.25), 0.75);
+  EXPECT_EQ(computeForm(ScalarForm::Log, 1), 0);
+  EXPECT_NE(errorWith(from, addForm("beta1", "beta1.exp")).find("one_minus"), std::string::npos);
+  EXPECT_NE(errorWith(from, addForm("w", "w.log")).find("which is not a scalar"),
+            std::string::npos);
 }
 
 TEST(Kinds, AnInputListsTheEntriesThatReadIt) {
