@@ -8,6 +8,7 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
 import zipfile
@@ -55,7 +56,15 @@ def run(tool, archive, arguments, kept, repeated):
         raise CompileError(done.stderr.strip().replace(str(archive), kept), shlex.join([str(tool), kept, *repeated]))
     for line in done.stderr.splitlines():
         if "warning: " in line:
-            warnings.warn(line, stacklevel=4)
+            warnings.warn(line, stacklevel=count_own_frames())
+
+
+def count_own_frames():
+    """Returns the level of the user's line for a warning of the caller: the number of frames of this package, and one."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals["__name__"].startswith("parashard."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def run_planner(archive, arguments):
