@@ -62,7 +62,7 @@ def run(tool, archive, arguments, kept, repeated):
 def count_own_frames():
     """Returns the level of the user's line for a warning of the caller: the number of frames of this package, and one."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals["__name__"].startswith("parashard."):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("parashard."):
         frame, level = frame.f_back, level + 1
     return level
 
