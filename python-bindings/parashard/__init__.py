@@ -22,6 +22,7 @@ _PUBLIC = {
     "RankFailed": "errors",
     "Unsupported": "errors",
     "auto_accelerate": "atorch",
+    "deferred_init": "deferred",
     "env": "jobs",
     "generate_plan": "planner",
     "launch": "jobs",

@@ -28,6 +28,8 @@ from unittest import mock
 
 import torch
 from torch._decomp import decomposition_table
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from parashard.custom_gradients import Dropped, check_hooks, custom_gradients_are_refused
 from parashard.errors import ExportFailed
@@ -210,18 +212,38 @@ def check_inputs(module, inputs):
 
 
 @contextlib.contextmanager
-def autocast_on_meta():
-    """Makes autocast on the meta device do nothing.
-
-    Hugging Face's models disable autocast while they compute rotary tables, and torch 2.9 has no autocast for the meta device.
-    """
-    autocast = torch.autocast
-
-    def choose(device_type, *arguments, **options):
-        return contextlib.nullcontext() if device_type == "meta" else autocast(device_type, *arguments, **options)
-
-    with mock.patch("torch.autocast", choose):
+def meta_as_cpu(module):
+    """Replaces parameters on the device `meta` by fake tensors of the CPU, so that ops can combine them with real tensors."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    fakes, originals = {}, []
+    for part in module.modules():
+        for name, parameter in part._parameters.items():
+            if parameter is None or parameter.device.type != "meta":
+                continue
+            if parameter not in fakes:  # tied parameters stay tied
+                with mode:
+                    fakes[parameter] = torch.nn.Parameter(torch.empty(parameter.shape, dtype=parameter.dtype), parameter.requires_grad)
+            originals.append((part, name, parameter))
+    try:
+        for part, name, parameter in originals:
+            part._parameters[name] = fakes[parameter]
         yield
+    finally:
+        for part, name, parameter in originals:
+            part._parameters[name] = parameter
+
+
+@contextlib.contextmanager
+def fakes_as_meta(program):
+    """Replaces the fake tensors of a program by tensors without data, which an archive can contain."""
+    fakes = {name: value for name, value in program.state_dict.items() if isinstance(value, FakeTensor)}
+    with torch.utils._python_dispatch._disable_current_modes():
+        for name, value in fakes.items():
+            program.state_dict[name] = torch.nn.Parameter(torch.empty(value.shape, dtype=value.dtype, device="meta"), value.requires_grad)
+    try:
+        yield
+    finally:
+        program.state_dict.update(fakes)
 
 
 def broadcast_mask(mask_function, bh_indices=True):
@@ -336,7 +358,7 @@ def nodes_of(program):
 
 def trace(module, inputs, dynamic_shapes):
     """Exports a model with torch.export. Decomposes functions that an archive cannot contain, such as torch.vmap."""
-    with warnings.catch_warnings(), autocast_on_meta(), masks_without_vmap():
+    with warnings.catch_warnings(), masks_without_vmap():
         warnings.simplefilter("ignore")
         with stops_in_autocast_are_refused(), trained_tensors_stay_trained(), data_is_detached(), custom_gradients_are_refused():
             program = torch.export.export(module, (), dict(inputs), dynamic_shapes=dynamic_shapes)
@@ -409,7 +431,8 @@ def write(program, path):
     """Writes the archive. If the write fails, an existing file at `path` stays unchanged."""
     temporary = path.with_name(path.stem + ".tmp.pt2")
     try:
-        torch.export.save(program, str(temporary))
+        with fakes_as_meta(program):
+            torch.export.save(program, str(temporary))
         os.replace(temporary, path)
     except OSError as error:
         raise ExportFailed(f"cannot write {path}: {error.strerror or error}") from error
@@ -478,13 +501,13 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     if path.suffix != ".pt2":
         raise ExportFailed(f"{path}: the archive's name must end in .pt2")
     notes = []
+    without_values = any(p.device.type == "meta" for p in module.parameters())
     patched = add_loss(module, loss) if loss else contextlib.nullcontext()
     with in_mode(module, train, notes):
-        with model_is_told_of(), patched, layers_kept(module), without_cache(module):
+        with model_is_told_of(), patched, layers_kept(module), without_cache(module), meta_as_cpu(module):
             check_inputs(module, inputs)
             notes += check_hooks(module)
-            if any(p.device.type == "meta" for p in module.parameters()):
-                inputs = {name: value.to("meta") for name, value in inputs.items()}
+            if without_values:
                 notes.append("parameters have no data: initialize them with ps-compile --init, or give the program --weights")
             shapes = batch_dims(inputs) if dynamic_batch else None
             try:

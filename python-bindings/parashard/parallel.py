@@ -8,6 +8,7 @@ import tempfile
 import torch
 
 from parashard.compiler import compile_archive
+from parashard.deferred import draw_parameters, is_deferred
 from parashard.drives import AutogradDrive, StepDrive
 from parashard.errors import InputError, Unsupported
 from parashard.export import add_loss, export
@@ -80,6 +81,7 @@ def compile_model(plan, model, groups, inputs, drive, options):
     groups: the `CompiledGroups` of its optimizer; None: the program only evaluates. inputs: an example of the whole batch, by name.
     options: the options of the program.
     """
+    check_data(model)
     micro_batches = count_micro_batches(plan, inputs)
     job = find_job(plan.ranks)
     with tempfile.TemporaryDirectory() as folder:
@@ -97,10 +99,27 @@ def compile_model(plan, model, groups, inputs, drive, options):
     else:
         compiled_drive = AutogradDrive(program, outputs, inspect.signature(model.forward).parameters)
     compiled = CompiledModel(model, program, compiled_drive, positions, spec, groups.trained if groups else set())
-    compiled.load_state_dict(model.state_dict())
+    copy_values(model, compiled)
     if groups:
         program.zero_grad()
     return compiled
+
+
+def check_data(model):
+    """Raises InputError if a tensor of the model has no data, unless `deferred_init` has deferred it."""
+    for name, value in [*model.named_buffers(), *([] if is_deferred(model) else model.named_parameters())]:
+        if value.device.type == "meta":
+            raise InputError(f"{name} has no data (its device is meta); build the model with parashard.deferred_init")
+
+
+def copy_values(model, compiled):
+    """Copies the parameters and buffers of a model to a compiled model. Draws those that `deferred_init` has deferred."""
+    values = model.state_dict()
+    without = [name for name, value in values.items() if value.device.type == "meta"]
+    compiled.load_state_dict({name: value for name, value in values.items() if value.device.type != "meta"}, strict=not without)
+    if without:
+        for name, drawn in draw_parameters(model):
+            compiled._write(name, drawn)
 
 
 def choose_loss(plan, exported, names, drive):
