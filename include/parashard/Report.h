@@ -8,7 +8,8 @@
 namespace parashard::report {
 
 struct ReportOptions {
-  std::string path; ///< path of the page
+  std::string path; ///< path of the page; empty: none
+  std::string data; ///< path of a JSON file with the data of the page; empty: none
   std::string line; ///< the command line
   /// Options of the compile. They give the model's file, and the schedule if the module has not
   /// been scheduled yet.
@@ -22,7 +23,7 @@ struct ReportOptions {
 /// copy of the module. Emits a diagnostic and returns nullopt on an error.
 std::optional<llvm::json::Object> gatherReport(mlir::ModuleOp module, const ReportOptions &options);
 
-/// Writes the page atomically.
+/// Writes the page, and the file with its data. Each is written completely or not at all.
 mlir::LogicalResult writeReport(mlir::ModuleOp module, const ReportOptions &options);
 
 } // namespace parashard::report

@@ -127,12 +127,20 @@ LogicalResult writeReport(ModuleOp module, const ReportOptions &options) {
   if (!data)
     return failure();
   json::Value value(std::move(*data));
-  llvm::Error error = writeAtomically(options.path, [&](llvm::raw_ostream &os) {
-    report::printPage(value, options.compile.model, os);
-  });
-  if (!error)
+  auto write = [&](StringRef flag, const std::string &path,
+                   function_ref<void(llvm::raw_ostream &)> print) -> LogicalResult {
+    if (path.empty())
+      return success();
+    if (llvm::Error error = writeAtomically(path, print))
+      return ps::refuseFlag(module, flag) << ": " << llvm::toString(std::move(error));
     return success();
-  return ps::refuseFlag(module, "report") << ": " << llvm::toString(std::move(error));
+  };
+  if (failed(write("report", options.path, [&](llvm::raw_ostream &os) {
+        report::printPage(value, options.compile.model, os);
+      })))
+    return failure();
+  return write("plan-data", options.data,
+               [&](llvm::raw_ostream &os) { os << llvm::formatv("{0:2}\n", value); });
 }
 
 } // namespace parashard::report

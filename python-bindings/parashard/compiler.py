@@ -83,6 +83,15 @@ def lock(path):
             path.unlink(missing_ok=True)
 
 
+def describe_plan(archive, arguments):
+    """Returns the data of a plan for an archive, as JSON text (docs/report.md)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "data.json"
+        flags = [*arguments, "--weights", "none", "--init", "zeros", "--no-codegen", "--plan-data", str(path)]
+        run(find_installed("ps-compile"), archive, flags, make_cache_folder() / "planned.pt2", arguments)
+        return path.read_text()
+
+
 def hash_program(archive, flags, tool):
     """Returns the name of a program in the cache.
 

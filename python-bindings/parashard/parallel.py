@@ -13,6 +13,7 @@ from parashard.drives import AutogradDrive, StepDrive
 from parashard.errors import InputError, Unsupported
 from parashard.export import add_loss, export
 from parashard.jobs import _runtime, find_job
+from parashard.loading import make_loader
 from parashard.model import CompiledModel, bind_inputs, label_outputs
 from parashard.optimizer import Optimizer, compile_groups
 from parashard.plan import Plan
@@ -22,7 +23,7 @@ __all__ = ["parallelize"]
 
 def parallelize(
     plan, model, optimizer_fn, lr_scheduler_fn=None, dataset=None, *,
-    example=None, batch_size=None, criterion=None, drive=None, threads=0, seed=0,
+    example=None, batch_size=None, criterion=None, drive=None, threads=0, seed=0, loader_options=None,
 ):  # fmt: skip
     """Compiles a model for the ranks of a plan. Returns (model, optimizer), and then the scheduler and the data loader if requested.
 
@@ -41,11 +42,15 @@ def parallelize(
         the outputs. By default, "step" if the first output of the model is a floating-point scalar.
     threads: threads per rank; 0: the cores of this machine, divided among the ranks.
     seed: the seed of dropout masks and of the order of the data.
+    loader_options: options of torch.utils.data.DataLoader for the data loader, such as {"num_workers": 2}. The loader has a
+        state_dict(), and continues in the middle of an epoch.
 
     The training loop of PyTorch does not change: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`,
     `optimizer.zero_grad()`.
     Raises ExportFailed, CompileError, InputError or Unsupported.
     """
+    if loader_options and dataset is None:
+        raise InputError("loader_options are for the data loader of a dataset; give dataset, or remove them")
     if drive not in (None, "step", "autograd"):
         raise InputError(f"drive is {drive!r}; expected \"step\", \"autograd\" or None")
     plan = plan if isinstance(plan, Plan) else Plan(plan)
@@ -54,7 +59,8 @@ def parallelize(
     if dataset is not None and batch_size is None and example is None:
         raise InputError("the number of samples of a step is not known; give batch_size=N")
     if dataset is not None and example is None:
-        example = torch.utils.data.default_collate([dataset[index] for index in range(batch_size)])
+        collate = (loader_options or {}).get("collate_fn", torch.utils.data.default_collate)
+        example = collate([dataset[index] for index in range(batch_size)])
     optimizer = optimizer_fn(model)
     groups = compile_groups(model, optimizer)
     with add_loss(model, criterion) if criterion else contextlib.nullcontext():
@@ -65,14 +71,8 @@ def parallelize(
     if lr_scheduler_fn:
         result.append(lr_scheduler_fn(optimizer))
     if dataset is not None:
-        result.append(make_loader(dataset, batch_size or count_rows(inputs), seed))
+        result.append(make_loader(dataset, batch_size or count_rows(inputs), seed, loader_options or {}))
     return tuple(result)
-
-
-def make_loader(dataset, rows, seed):
-    """Returns a data loader of complete batches in random order. Drops the last samples if they are fewer than a batch."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.utils.data.DataLoader(dataset, batch_size=rows, shuffle=True, drop_last=True, generator=generator)
 
 
 def compile_model(plan, model, groups, inputs, drive, options):

@@ -1,13 +1,24 @@
 """Plans: how a model is divided over ranks."""
 
 import dataclasses
+import hashlib
 import json
 import math
+import re
 import types
 
-from parashard.errors import InputError, Unsupported
+from parashard.compiler import make_cache_folder
+from parashard.errors import InputError
 
 __all__ = ["Plan", "parse_json", "write_mesh"]
+
+# Keys of veScale for flags of a plan.
+VESCALE = {
+    "pipeline_parallel.schedule": "schedule",
+    "pipeline_parallel.split_method": "split-method",
+    "tensor_parallel.sharding_policy": "sharding-policy",
+}
+SPLIT_POINTS, SHARDING_PLAN = "pipeline_parallel.split_points", "tensor_parallel.sharding_plan"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,12 +27,18 @@ class Plan:
 
     mesh: the sizes of the axes; the last axis varies fastest. Example: {"dp": 2, "tp": 2}, or "dp=2,tp=2".
     flags: other flags of the plan. Example: {"zero": 1, "sharding-policy": "megatron+sp"}.
+    data: what the compiler found for a model, such as shardings (docs/report.md), and the prediction of ps-plan; {} if it is not
+        known. `generate_plan` returns plans with data.
+
+    plan["tensor_parallel.sharding_plan"], plan["pipeline_parallel.split_points"] and plan["zero"] return parts of the plan.
     """
 
     mesh: types.MappingProxyType
     flags: types.MappingProxyType
+    data: dict = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def __init__(self, mesh="dp=1", **flags):
+        object.__setattr__(self, "data", {})
         object.__setattr__(self, "mesh", types.MappingProxyType(read_mesh(mesh)))
         object.__setattr__(self, "flags", types.MappingProxyType({name.replace("_", "-"): value for name, value in flags.items()}))
 
@@ -37,18 +54,28 @@ class Plan:
 
     def arguments(self):
         """Returns the arguments of ps-compile."""
+        if any(isinstance(value, (dict, list)) for value in self.flags.values()):  # shardings, which only a file can contain
+            path = make_cache_folder() / f"plan-{hashlib.sha256(self._write().encode()).hexdigest()[:32]}.json"
+            self.save(path)
+            return ["--plan", str(path)]
         result = ["--mesh", write_mesh(self.mesh)]
         for name, value in self.flags.items():
-            if isinstance(value, (dict, list)):
-                raise Unsupported(f"{name}: inline shardings are not supported yet; write them to a file, and give its path")
             result += [f"--{name}", str(value)]
         return result
 
     def save(self, path):
         """Writes a plan file, which `ps-compile --plan` and `Plan.load` read."""
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"mesh": write_mesh(self.mesh), **self.flags}, file, indent=2)
-            file.write("\n")
+            file.write(self._write())
+
+    def _write(self):
+        return json.dumps({"mesh": write_mesh(self.mesh), **self.flags}, indent=2) + "\n"
+
+    def with_data(self, data):
+        """Returns a copy of the plan with other data."""
+        result = Plan(dict(self.mesh), **self.flags)
+        object.__setattr__(result, "data", data)
+        return result
 
     @staticmethod
     def load(path):
@@ -62,13 +89,60 @@ class Plan:
         if not isinstance(values, dict):
             raise InputError(f"{name}: the file has a {type(values).__name__}; expected an object with flags, such as {{\"mesh\": \"dp=2\"}}")
         described = ("predicted", "measured", "parameters", "ranks")  # not flags
-        return Plan(**{key: value for key, value in values.items() if key not in described})
+        plan = Plan(**{key: value for key, value in values.items() if key not in described})
+        return plan.with_data({"predicted": values["predicted"]}) if "predicted" in values else plan
+
+    def __getitem__(self, key):
+        if key in (SPLIT_POINTS, SHARDING_PLAN):
+            if "sections" not in self.data:
+                raise InputError(f"{key} is not known before the plan is compiled for a model; use generate_plan")
+            return list_split_points(self.data) if key == SPLIT_POINTS else list_shardings(self.data)
+        name = VESCALE.get(key, key.replace("_", "-"))
+        if name == "mesh":
+            return self.mesh
+        if name not in self.flags:
+            raise KeyError(f"{key}; the plan has {', '.join([SPLIT_POINTS, SHARDING_PLAN, 'mesh', *self.flags])}")
+        return self.flags[name]
 
     def __hash__(self):
         return hash((tuple(self.mesh.items()), repr(sorted(self.flags.items()))))
 
     def __str__(self):
-        return " ".join(self.arguments())
+        words = [f"--mesh {write_mesh(self.mesh)}"]
+        for name, value in self.flags.items():
+            words.append(f"--{name} {json.dumps(value) if isinstance(value, (dict, list)) else value}")
+        lines = [" ".join(words)]
+        if "predicted" in self.data:
+            lines.append("predicted: {step_s:.4g} s per step, {memory_bytes:.4g} bytes per rank".format(**self.data["predicted"]))
+        if "sections" in self.data:
+            lines.append(f"{SPLIT_POINTS} : {json.dumps(self[SPLIT_POINTS])}")
+            lines.append(f"{SHARDING_PLAN} : {self[SHARDING_PLAN]}")
+        return "\n".join(lines)
+
+
+def find_section(data, name):
+    return next((section["data"] for section in data["sections"] if section["id"] == name), [])
+
+
+def list_split_points(data):
+    """Returns the first module of each pipeline stage but the first."""
+    segments = {row["segment"]: row["name"] for row in find_section(data, "segments")}
+    pipeline = find_section(data, "pipeline") or {"stages": []}
+    return [segments[stage["first_segment"]] for stage in pipeline["stages"] if stage["first_segment"] > 0]
+
+
+def list_shardings(data):
+    """Returns the parameters that are split over tensor axes, with a placement of torch.distributed.tensor for each of these axes."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    axes = [axis["name"] for axis in data["mesh"] if axis["kind"] == "tensor"]
+    result = {}
+    for row in find_section(data, "parameters"):
+        dims = [re.findall(r'"([^"]+)"', dim) for dim in re.findall(r"\{([^}]*)\}", row["sharding"])]
+        placements = [next((Shard(dim) for dim, names in enumerate(dims) if axis in names), Replicate()) for axis in axes]
+        if any(isinstance(placement, Shard) for placement in placements):
+            result[row["name"]] = placements
+    return result
 
 
 def parse_json(text, name):

@@ -7,13 +7,13 @@ import tempfile
 
 import torch
 
-from parashard.compiler import run_planner
+from parashard.compiler import describe_plan, run_planner
 from parashard.errors import InputError
 from parashard.export import add_loss, export
 from parashard.jobs import env, share
 from parashard.optimizer import compile_groups
 from parashard.parallel import choose_loss, count_rows, flag_loss, list_outputs, name_inputs
-from parashard.plan import Plan, parse_json
+from parashard.plan import Plan
 
 __all__ = ["generate_plan"]
 
@@ -50,9 +50,12 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
 
         def search():
             run_planner(exported.path, [*arguments, "-o", str(result)])
-            return result.read_text()
+            plan = Plan.load(result)
+            data = json.loads(describe_plan(exported.path, [*plan.arguments(), *loss, *groups.arguments]))
+            return json.dumps([json.loads(result.read_text()), {**plan.data, **data}])
 
-        return Plan.from_values(parse_json(share(search), result), result)
+        values, data = json.loads(share(search))
+        return Plan.from_values(values, result).with_data(data)
 
 
 def make_adamw(model):

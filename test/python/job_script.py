@@ -23,6 +23,14 @@ def draw_batch(step):
     return {"input": torch.randn(8, 12, generator=generator), "labels": torch.randint(0, 10, (8,), generator=generator)}
 
 
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return {name: value[index % 8] for name, value in draw_batch(index // 8).items()}
+
+
 def hash_values(values):
     return hashlib.sha256(b"".join(value.detach().clone().numpy().tobytes() for value in values)).hexdigest()
 
@@ -32,20 +40,20 @@ def train(mesh, misbehave=lambda step, model, optimizer: None):
     env = parashard.launch()
     torch.manual_seed(env.rank)
     plan = parashard.Plan(mesh, micro_batches=2, **({"zero": 1} if "dp" in mesh else {}))
-    model, optimizer = parashard.parallelize(
+    model, optimizer, loader = parashard.parallelize(
         plan, make_model(), lambda model: torch.optim.AdamW(model.parameters(), lr=1e-2),
-        criterion=torch.nn.functional.cross_entropy, example=draw_batch(0), threads=1,
+        criterion=torch.nn.functional.cross_entropy, dataset=Rows(), batch_size=8, threads=1,
     )  # fmt: skip
     losses = []
-    for step in range(4):
+    for step, batch in enumerate(loader):
         misbehave(step, model, optimizer)
         optimizer.zero_grad()
-        loss, *_ = model(**draw_batch(step))
+        loss, *_ = model(**batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         optimizer.step()
         losses.append(loss.item())
-    parashard.save("state.pt", {"model": model, "optimizer": optimizer})
+    parashard.save("state.pt", {"model": model, "optimizer": optimizer, "loader": loader})
     result = hash_values(model.state_dict().values())
     parashard.load("state.pt", {"model": model, "optimizer": optimizer})
     _, logits = model.eval()(**draw_batch(0))

@@ -40,7 +40,7 @@ def trained(tmp_path_factory, exports):
 # Flags that --help of ps-compile, of a program and of ps-run must list.
 COMPILE = """dim batch batch-dim mode loss-output loss differentiate freeze init weights mesh ranks sharding-policy
     split-method num-chunks schedule micro-batches global-batch loss-average zero recompute precision plan write-plan
-    gradient-reduction offload matmul-epilogues portable optimizer clip-norm ema target inference check explain report write-timeline no-codegen
+    gradient-reduction offload matmul-epilogues portable optimizer clip-norm ema target inference check explain report plan-data write-timeline no-codegen
     stop-after dump-dir""".split()
 RUN = """config ranks comm threads data data-type labels fill shuffle seed epochs steps set lr-schedule eval-data
     eval-every eval-steps eval outputs output losses log gradients trace progress quiet info version save save-every keep load weights

@@ -105,6 +105,7 @@ def assert_equal(found, expected, tolerance=1e-6):
     ("dp=2", adamw, one_cycle, {}),
     ("dp=2", grouped, step_lr, {"zero": 3}),
     ("tp=2", grouped, None, {"sharding-policy": "megatron"}),
+    ("tp=2", sgd, None, {"sharding-policy": {"up.weight": {"0": ["tp"]}, "down.weight": {"1": ["tp"]}}}),
 ])  # fmt: skip
 def test_the_loop_of_pytorch(net, mesh, optimizer_fn, scheduler_fn, flags):
     expected = copy.deepcopy(net)
@@ -498,7 +499,7 @@ class Branches(Net):
     ("pp=2", Net(), sgd, "Unsupported", "pipeline axis"),
     (parashard.Plan("dp=2", precision="fp16"), Net(), sgd, "Unsupported", "fp16 scales the loss"),
     ("dp=2", Net(), lambda m: torch.optim.Adam(m.parameters(), decoupled_weight_decay=True), "Unsupported", "decoupled_weight_decay=True"),
-    (parashard.Plan("dp=2", sharding_policy={"*": "replicated"}), Net(), sgd, "Unsupported", "inline shardings"),
+    (parashard.Plan("dp=2", sharding_policy={"*": "replicated"}), Net(), sgd, "CompileError", "sharding-policy"),
     ("dp", Net(), sgd, "InputError", "axis dp has the size ''"),
     ("dp=2,dp=4", Net(), sgd, "InputError", "axis dp occurs twice"),
     (parashard.Plan("dp=2", nonsense=1), Net(), sgd, "CompileError", "nonsense"),

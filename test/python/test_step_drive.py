@@ -10,6 +10,7 @@ from conftest import package_folder
 sys.path.insert(0, str(package_folder()))
 import parashard
 from parashard import Plan
+from parashard.loading import make_loader
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROWS = 8
@@ -221,12 +222,17 @@ def test_a_generated_plan():
     net = models.gpt().module.train()
     cluster = "cpu-mpi"
     plan = parashard.generate_plan({"mesh": "pp=2", "zero": [0, 1]}, net, example=draw(0), ranks=4, cluster=cluster, optimizer_fn=sgd)
-    assert plan.ranks == 4 and plan.mesh["pp"] == 2 and int(plan.flags["micro-batches"]) * int(plan.flags["batch"]) == ROWS
+    assert plan.ranks == 4 and plan.mesh["pp"] == 2 and plan["micro_batches"] * plan["batch"] == ROWS
+    assert plan["pipeline_parallel.split_points"] == ["blocks.1"]
     model, optimizer = parashard.parallelize(plan, net, sgd, example=draw(0))
     loss = model(**draw(1))[0]
     loss.backward()
     optimizer.step()
     assert loss.item() == pytest.approx(net(**draw(1))[0].item(), rel=1e-5)
+    given = {"mesh": "tp=2", "tensor_parallel.sharding_policy": "megatron"}
+    plan = parashard.generate_plan(given, net, example=draw(0), ranks=2, cluster=cluster)
+    assert plan["tensor_parallel.sharding_plan"]["blocks.0.attention.qkv.weight"] == [torch.distributed.tensor.Shard(0)]
+    assert "tensor_parallel.sharding_plan : {" in str(plan) and "Shard(dim=0)" in str(plan) and "predicted: " in str(plan)
     with pytest.raises(parashard.CompileError, match="pp=3") as raised:
         parashard.generate_plan({"mesh": "pp=3"}, net, example=draw(0), ranks=4, cluster=cluster)
     assert "ps-plan" in raised.value.command
@@ -277,6 +283,28 @@ def test_a_checkpoint_continues_under_another_plan(tmp_path):
         parashard.load(tmp_path / "state", {"model": other[0]})
     with pytest.raises(parashard.InputError, match="count is int, which has no state_dict"):
         parashard.save(tmp_path / "state", {"count": 3})
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_order_of_data_continues_in_mid_epoch(workers):
+    """The order is that of PyTorch, also if workers have loaded further batches when the state is made."""
+    data = list(range(20))
+    order = torch.utils.data.DataLoader(data, 3, shuffle=True, drop_last=True, generator=torch.Generator().manual_seed(5))
+    expected = [batch.tolist() for _ in range(3) for batch in order]
+    options = {"num_workers": workers}
+    loader = make_loader(data, 3, 5, options)
+    found = [batch.tolist() for batch in loader]
+    for batch in loader:
+        found.append(batch.tolist())
+        if len(found) == 8:
+            state = loader.state_dict()
+            break
+    loader = make_loader(data, 3, 0, options)
+    loader.load_state_dict(state)
+    found += [batch.tolist() for _ in range(2) for batch in loader]
+    assert found == expected and len(loader) == 6
+    with pytest.raises(parashard.InputError, match="loader_options has shuffle"):
+        make_loader(data, 3, 5, {"shuffle": False})
 
 
 def test_missing_shapes():

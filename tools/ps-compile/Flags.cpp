@@ -42,7 +42,7 @@ Exit status: 0 success, 1 error in the model or failure of the compiler, 2 error
 /// `CompileOptions::target` from `targetName`.
 struct Flags {
   std::string output, targetName = "cpu:native", planFile, writePlan;
-  std::string report, measured, timeline, stopAfter, dumpDir, memoryLimit;
+  std::string report, planData, measured, timeline, stopAfter, dumpDir, memoryLimit;
   bool automatic = false, check = false, explain = false, noCodegen = false, portable = false,
        verbose = false;
 };
@@ -94,6 +94,8 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"report", "PLAN.html",
          "write the plan as one HTML page: shardings, collectives, kernels, flops"},
         f.report);
+  t.add({"plan-data", "FILE.json", "write the data of the report as JSON (docs/report.md)"},
+        f.planData);
   t.add({"measured", "TRACE.json",
          "with --report: also show the pipeline step that ./OUT --trace recorded"},
         f.measured);
@@ -283,24 +285,32 @@ bool checkPipeline(const FlagTable &table, const Flags &f, CommandLine &line) {
   return readTimeline(f, line, coordinates);
 }
 
-bool readReport(const Flags &f, CommandLine &line) {
-  if (!f.measured.empty() && f.report.empty())
-    return badFlag("measured", " adds a trace to a report; add --report PLAN.html");
-  line.output.measured = f.measured;
-  if (f.report.empty())
+/// Reads a flag that writes a file about the plan. Sets `path` to the file's name, or leaves it
+/// empty.
+bool readPlanOutput(const char *flag, const std::string &given, const Flags &f,
+                    const CommandLine &line, std::string &path) {
+  if (given.empty())
     return true;
   if (line.walk.stopAfter < ps::Level::Planned)
-    return badFlag("report", " shows the plan, which does not exist after --stop-after " +
-                                 f.stopAfter + "; stop after planned or later");
-  auto refuse = [](llvm::Error error) {
-    return badFlag("report", ": " + llvm::toString(std::move(error)));
+    return badFlag(flag, " shows the plan, which does not exist after --stop-after " + f.stopAfter +
+                             "; stop after planned or later");
+  auto refuse = [&](llvm::Error error) {
+    return badFlag(flag, ": " + llvm::toString(std::move(error)));
   };
-  llvm::Expected<std::string> path = findOutputFile(f.report);
-  if (!path)
-    return refuse(path.takeError());
-  line.output.report = *path;
-  llvm::Error error = checkOutputFile(line.compile.model, *path, "report");
+  llvm::Expected<std::string> found = findOutputFile(given);
+  if (!found)
+    return refuse(found.takeError());
+  path = *found;
+  llvm::Error error = checkOutputFile(line.compile.model, path, flag);
   return !error || refuse(std::move(error));
+}
+
+bool readReport(const Flags &f, CommandLine &line) {
+  if (!f.measured.empty() && f.report.empty() && f.planData.empty())
+    return badFlag("measured", " adds a trace to a report; add --report PLAN.html");
+  line.output.measured = f.measured;
+  return readPlanOutput("report", f.report, f, line, line.output.report) &&
+         readPlanOutput("plan-data", f.planData, f, line, line.output.planData);
 }
 
 bool readFiles(const Flags &f, CommandLine &line) {

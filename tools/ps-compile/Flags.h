@@ -13,6 +13,7 @@ struct OutputOptions {
   std::string output;
   bool explain = false;
   std::string report;                 ///< path of the HTML report of the plan; empty: none
+  std::string planData;               ///< path of the data of the report; empty: none
   std::string measured;               ///< path of a trace to show in the report; empty: none
   std::string timeline;               ///< path of the SVG timeline of a pipeline step; empty: none
   std::optional<int64_t> memoryLimit; ///< largest arena of a rank, in bytes; nullopt: no limit

@@ -51,6 +51,7 @@ std::vector<std::string> listDumps(const WalkOptions &walk) {
 std::vector<NamedFile> listWrites(const CommandLine &line) {
   std::vector<NamedFile> writes{{line.output.output, "o"},
                                 {line.output.report, "report"},
+                                {line.output.planData, "plan-data"},
                                 {line.output.timeline, "write-timeline"},
                                 {line.output.writtenPlanFile, "write-plan"},
                                 {line.walk.failurePath, "o", /*isForFailures=*/true}};

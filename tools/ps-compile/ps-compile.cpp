@@ -99,10 +99,10 @@ llvm::Error checkPrediction(ModuleOp module, const CommandLine &line) {
 
 /// Writes the report. After code generation, the report also has the names of the kernels.
 LogicalResult report(ModuleOp module, const CommandLine &line) {
-  if (line.output.report.empty())
+  if (line.output.report.empty() && line.output.planData.empty())
     return success();
-  return writeReport(module, {line.output.report, line.output.line, line.compile,
-                              line.output.measured, line.output.searchAnswer});
+  return writeReport(module, {line.output.report, line.output.planData, line.output.line,
+                              line.compile, line.output.measured, line.output.searchAnswer});
 }
 
 /// Replaces paths in source locations by file names, so that a portable program contains no paths
@@ -182,7 +182,7 @@ int printUsageError(llvm::Error error) {
 
 /// Prints the name of each file and folder written in addition to the program.
 void printWritten(const CommandLine &line) {
-  for (const std::string *path : {&line.output.report, &line.output.timeline,
+  for (const std::string *path : {&line.output.report, &line.output.planData, &line.output.timeline,
                                   &line.output.writtenPlanFile, &line.walk.dumpDir})
     if (!path->empty())
       llvm::errs() << "wrote " << *path << "\n";
