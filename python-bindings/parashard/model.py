@@ -53,6 +53,17 @@ def label_outputs(names, labels):
     return [None if name is None else next(left) for name in names]
 
 
+def make_model(module, *arguments):
+    """Returns a `CompiledModel` whose forward has the signature of a module's forward, which tools such as Hugging Face's Trainer read."""
+
+    def forward(self, *values, **options):
+        return CompiledModel.forward(self, *values, **options)
+
+    parameters = inspect.signature(module.forward).parameters.values()
+    forward.__signature__ = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY), *parameters])
+    return type("CompiledModel", (CompiledModel,), {"forward": forward, "__doc__": CompiledModel.__doc__})(module, *arguments)
+
+
 class Fixed(torch.nn.Module):
     """A module whose parameters cannot be replaced, because the program would keep the old ones."""
 
@@ -82,6 +93,8 @@ class CompiledModel(Fixed):
 
     Made by `parallelize`. Inputs and outputs are whole (unsharded) tensors on the CPU, with the batch of the example.
     """
+
+    accepts_loss_kwargs = False  # tells Hugging Face's Trainer not to pass the number of labels: the program counts them
 
     def __init__(self, module, program, drive, positions, spec, trained):
         """Copies the structure of a module, and opens its parameters in the program.
@@ -237,6 +250,10 @@ class CompiledModel(Fixed):
         return self.__reduce_ex__(2)
 
     def _apply(self, function, recurse=True):
+        """Accepts conversions that change nothing, such as `to("cpu")`."""
+        probes = [torch.empty(1, dtype=dtype) for dtype in {tensor.dtype for tensor in [*self.parameters(), *self.buffers()]}]
+        if all((found.device, found.dtype) == (probe.device, probe.dtype) for probe in probes for found in [function(probe)]):
+            return self
         raise Unsupported(
             "a compiled model keeps the devices and dtypes of its plan; choose them in the plan, such as target=\"cuda:sm_90\" "
             "or precision=\"bf16\""

@@ -14,7 +14,7 @@ from parashard.errors import InputError, Unsupported
 from parashard.export import add_loss, export
 from parashard.jobs import _runtime, find_job
 from parashard.loading import make_loader
-from parashard.model import CompiledModel, bind_inputs, label_outputs
+from parashard.model import bind_inputs, label_outputs, make_model
 from parashard.optimizer import Optimizer, compile_groups
 from parashard.plan import Plan
 
@@ -98,7 +98,7 @@ def compile_model(plan, model, groups, inputs, drive, options):
         compiled_drive = StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
     else:
         compiled_drive = AutogradDrive(program, outputs, inspect.signature(model.forward).parameters)
-    compiled = CompiledModel(model, program, compiled_drive, positions, spec, groups.trained if groups else set())
+    compiled = make_model(model, program, compiled_drive, positions, spec, groups.trained if groups else set())
     copy_values(model, compiled)
     if groups:
         program.zero_grad()

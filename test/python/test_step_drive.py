@@ -307,6 +307,42 @@ def test_the_order_of_data_continues_in_mid_epoch(workers):
         make_loader(data, 3, 5, {"shuffle": False})
 
 
+class Padded(torch.utils.data.Dataset):
+    """Padded sequences for a causal language model."""
+
+    def __len__(self):
+        return 4 * ROWS
+
+    def __getitem__(self, index):
+        tokens = draw(index)["input_ids"][0].clamp(min=3)
+        mask = (torch.arange(16) < 6 + index % 11).long()
+        return {"input_ids": tokens * mask, "attention_mask": mask, "labels": tokens.masked_fill(mask == 0, -100)}
+
+
+def test_the_trainer_of_hugging_face(tmp_path):
+    """Trainer runs a compiled model as it runs the original: padded batches, clipping, its scheduler, and accumulation."""
+    from transformers import Trainer, TrainingArguments
+
+    expected = make_language_model("llama").train()
+    expected.accepts_loss_kwargs = False
+    example = torch.utils.data.default_collate([Padded()[index] for index in range(ROWS)])
+    model, optimizer = parashard.parallelize("dp=2,tp=2", expected, adamw, example=example)
+    losses = []
+    for module, update in ((model, optimizer), (expected, adamw(expected))):
+        arguments = TrainingArguments(
+            tmp_path, use_cpu=True, per_device_train_batch_size=ROWS, dataloader_drop_last=True, max_steps=4, gradient_accumulation_steps=2,
+            lr_scheduler_type="cosine", warmup_steps=1, logging_steps=1, report_to=[], save_strategy="no", disable_tqdm=True,
+        )  # fmt: skip
+        trainer = Trainer(module, arguments, train_dataset=Padded(), optimizers=(update, None))
+        trainer.train()
+        losses.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
+    assert len(losses[0]) == 4 and losses[0] == losses[1]  # rounded to four digits
+    for (name, found), reference in zip(model.named_parameters(), expected.parameters()):
+        torch.testing.assert_close(found.clone(), reference, rtol=1e-4, atol=1e-5, msg=name)
+    with pytest.raises(parashard.Unsupported, match="keeps the devices"):
+        model.to(torch.bfloat16)
+
+
 def test_missing_shapes():
     for options, message in (({}, "give example=batch"), ({"dataset": Tokens()}, "give batch_size=N")):
         with pytest.raises(parashard.InputError, match=message):
