@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
+#include <poll.h>
 #include <random>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -106,6 +107,27 @@ llvm::Error writeAtomically(llvm::StringRef path,
 
 /// Paths of existing folders, one per slot. A signal handler may read them at any moment.
 static std::atomic<char *> signalFolders[8];
+/// Whether a signal handler has begun to remove the folders. Other threads still run meanwhile.
+static std::atomic<bool> isEnding;
+/// Number of threads that are creating a folder, which is not in `signalFolders` yet.
+static std::atomic<int> creating;
+
+/// Blocks the signals whose handler removes folders, in this thread, as long as the object exists.
+class SignalBlock {
+public:
+  SignalBlock() {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP})
+      sigaddset(&blocked, signal);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  }
+  ~SignalBlock() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  SignalBlock(const SignalBlock &) = delete;
+
+private:
+  sigset_t before;
+};
 
 /// Removes the files in a folder, using only calls that are safe in a signal handler.
 static void emptyFolderInHandler(const char *path) {
@@ -129,11 +151,17 @@ static void emptyFolderInHandler(const char *path) {
 }
 
 static void removeFoldersOnSignal(int signal) {
+  isEnding = true;
+  for (int tries = 0; tries < 100 && creating > 0; ++tries)
+    poll(nullptr, 0, 2);             // milliseconds
   llvm::sys::RunInterruptHandlers(); // removes the files registered with RemoveFileOnSignal
   for (std::atomic<char *> &folder : signalFolders)
     if (const char *path = folder.exchange(nullptr))
-      for (int tries = 0; tries < 10 && rmdir(path) != 0; ++tries)
+      for (int tries = 0; tries < 100 && rmdir(path) != 0; ++tries) {
         emptyFolderInHandler(path); // the linker may still run and add its own files
+        if (tries > 2)
+          poll(nullptr, 0, 2); // milliseconds
+      }
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -154,6 +182,12 @@ void PrivateFolder::removeOnSignal() {
     if (signalFolders[i].compare_exchange_strong(expected, copy))
       slot = int(i);
   }
+  if (isEnding) { // the handler may have read the slots already
+    rmdir(path.c_str());
+    --creating;
+    while (true)
+      pause();
+  }
   if (slot < 0) // all slots are in use: this folder survives a signal
     std::free(copy);
 }
@@ -166,11 +200,17 @@ llvm::Expected<PrivateFolder> PrivateFolder::create() {
   llvm::sys::path::append(pattern, "parashard-XXXXXX");
   PrivateFolder folder;
   folder.path = pattern.str().str();
-  if (mkdtemp(folder.path.data())) { // mode 0700
+  SignalBlock block;
+  ++creating;
+  bool isCreated = mkdtemp(folder.path.data()); // mode 0700
+  int reason = errno;
+  if (isCreated)
     folder.removeOnSignal();
+  --creating;
+  if (isCreated)
     return std::move(folder);
-  }
-  std::error_code code(errno, std::generic_category());
+  folder.path.clear();
+  std::error_code code(reason, std::generic_category());
   std::string parent = llvm::sys::path::parent_path(pattern).str();
   return llvm::createStringError(code, "cannot create a temporary folder in '%s': %s",
                                  parent.c_str(), code.message().c_str());

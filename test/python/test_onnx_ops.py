@@ -570,10 +570,10 @@ def test_external_data_that_is_refused(tmp_path):
     onnx_models.refuse(folder, external(folder, "short.bin", 0, 40, [("checksum", "0" * 40)]), "checksum (SHA-1)", found, "copy the file again")
     onnx_models.refuse(folder, external(folder, "../secret.bin"), "outside the model's folder")
     onnx_models.refuse(folder, external(folder, str(tmp_path / "secret.bin")), "outside the model's folder")
-    onnx_models.refuse(folder, external(folder, "link.bin"), "link that leaves the model's folder")
+    onnx_models.refuse(folder, external(folder, "link.bin"), "a link to a file outside the model's folder")
     onnx_models.refuse(folder, external(folder, "short.bin"), "short.bin", "truncated")
     onnx_models.refuse(folder, external(folder, "short.bin", 2**64 - 8, 48), "truncated")
-    onnx_models.refuse(folder, external(folder, "short.bin", 0, 40), "needs 48 bytes", "has 40")
+    onnx_models.refuse(folder, external(folder, "short.bin", 0, 40), "has 40 bytes, but its shape needs 48")
     onnx_models.refuse(folder, external(folder, "short.bin", "many"), "malformed")
 
 
@@ -593,7 +593,7 @@ def test_tensors_that_are_refused(tmp_path):
         path.write_bytes(model.SerializeToString())
         return path
 
-    onnx_models.refuse(tmp_path, save(dims=[3, 5]), "'w' needs 60 bytes", "has 48")
+    onnx_models.refuse(tmp_path, save(dims=[3, 5]), "'w' has 48 bytes, but its shape needs 60")
     onnx_models.refuse(tmp_path, save(dims=[2**40, 2**40]), "impossible shape")
     onnx_models.refuse(tmp_path, save(dims=[-1, 4]), "impossible shape")
     onnx_models.refuse(tmp_path, save(data_type=TensorProto.COMPLEX64), "complex64", "not supported")
