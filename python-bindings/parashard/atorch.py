@@ -22,7 +22,6 @@ __all__ = ["ARGUMENTS", "auto_accelerate"]
 Result = collections.namedtuple("Result", "model optim dataloader loss_func prepare_input args lr_scheduler")
 # ATorch's `args` of a result: how the loop calls the optimizer.
 LOOP = {"use_optim_backward": False, "requires_set_gradient_accumulation_boundary": False}
-POLICIES = ["megatron", "megatron+sp", "replicated"]  # of a search: a `Plan` cannot contain searched shardings yet
 FORMATS = (None, "unpack_sequence", "unpack_dict")
 # The arguments of auto_accelerate. Those that have `values` take only these.
 ARGUMENTS = {
@@ -164,7 +163,7 @@ def choose_plan(strategy, finetune, ranks, search, batch):
     if str(constraints.get("recompute")).startswith("modules="):
         raise Unsupported("a search does not choose the modules of \"checkpoint\"; give \"checkpoint\" without a config, or no search")
     options = {"ranks": ranks, **{name: search[name] for name in ("cluster", "time_limit", "optimizer_fn") if search[name] is not None}}
-    return batch.search({"sharding-policy": POLICIES, **constraints}, options)
+    return batch.search(constraints, options)
 
 
 # ---- data ----------------------------------------------------------------------------------------------------------

@@ -104,6 +104,8 @@ def pytest_collection_modifyitems(config, items):
     named = [argument.split("::", 1)[1] for argument in config.args if "::" in argument]
     lane = config.getoption("lane")
     lanes.thin(items)
+    if lane == "middle":
+        lanes.take_parts(items, lanes.find_commit())
 
     def is_kept(item):
         is_named = any(item.nodeid.split("::", 1)[1].startswith(name) for name in named)

@@ -4,7 +4,11 @@ A test, or one cell of a test (a combination of parameters), is in a lane by its
 `all`. Without a mark: in `middle` and `all`.
 """
 import dataclasses
+import functools
 import itertools
+import pathlib
+import subprocess
+import zlib
 
 import pairwise
 import pytest
@@ -14,6 +18,7 @@ MARKS = {
     "quick": "is in every lane",
     "full": "is only in --lane all",
     "cover(strength)": "the middle lane has a subset of the cells in which every value (1) or pair of values (2) of two fields occurs",
+    "part(n)": "the middle lane has one of n parts of the cells; another commit has another part",
     "alone": "measures time: no other test runs at the same time",
 }
 
@@ -83,3 +88,25 @@ def thin(items):
         positions = pairwise.cover([fields_of(item) for item in cells_of_test], strength=strength)
         for index in set(range(len(cells_of_test))) - set(positions):
             cells_of_test[index].add_marker(pytest.mark.full)
+
+
+@functools.cache
+def find_commit():
+    """Returns the commit of the sources, or "" without git."""
+    command = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(command, cwd=pathlib.Path(__file__).parent, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def take_parts(items, commit):
+    """For each test with the mark `part`, marks all cells as `full` except for those of the commit: every n-th cell, at least one."""
+    tests = {}
+    for item in items:
+        if item.get_closest_marker("part") and not item.get_closest_marker("full"):
+            tests.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
+    for name, cells_of_test in tests.items():
+        parts = cells_of_test[0].get_closest_marker("part").args[0]
+        first = zlib.crc32((commit + name).encode()) % min(parts, len(cells_of_test))
+        for index, item in enumerate(cells_of_test):
+            if index % parts != first:
+                item.add_marker(pytest.mark.full)

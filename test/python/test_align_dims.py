@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("case", lanes.cover(cases.ALIGNED, strength=1))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = replay.run(oracle.check_case, tmp_path, exports, case)

@@ -108,6 +108,7 @@ def test_each_process_writes_its_share(programs, plan, ranks):
     assert sum(sizes.values()) == whole and max(sizes.values()) <= 1.3 * whole / ranks, "all files have about the same size"
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("saved", PLANS)
 def test_any_plan_loads_what_another_saved(programs, saved):
     folder, made = programs

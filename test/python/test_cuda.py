@@ -27,6 +27,7 @@ def fake(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("case", lanes.cover(cases.CUDA, strength=1))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = oracle.check_case(tmp_path, exports, case)
@@ -34,6 +35,7 @@ def test_equals_pytorch(tmp_path, exports, case):
     assert comparison.failures() == []
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("model,precision", [("gpt", "bf16"), ("llama", "bf16"), ("gpt", "fp16"), ("gpt", "half"), ("gpt_dropout", "fp32"), ("gpt", "fp8")])
 def test_equals_the_cpu(tmp_path, exports, model, precision):
     """Losses with 16-bit types and dropout equal the losses of the CPU target, up to a few roundings."""
@@ -56,6 +58,7 @@ def run_without_wait(program, data, number, **environment):
     return done.returncode, done.stderr
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh,flags", [lanes.full("dp=2", ()), lanes.full("tp=2", ()), ("dp=2", ("--zero", "3")),
                                         lanes.full("pp=2", ("--schedule", "1f1b")), ("pp=2", ("--schedule", "zb-h1"))],
                          ids=["dp", "tp", "zero3", "1f1b", "zb-h1"])  # fmt: skip

@@ -49,6 +49,7 @@ def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
         assert abs(ours - cpu) <= 1e-2 * abs(cpu)
 
 
+@pytest.mark.part(3)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("version", ["92800", "91900"])
 @pytest.mark.parametrize("name,mesh,flags", [

@@ -280,6 +280,7 @@ def make_gpt2(gpt2):
     return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("style", ["torch", "huggingface"])
 def test_checkpoints_and_generation(gpt2, tmp_path, style):
     """Training continues under another plan, before whose first call the files are loaded. PyTorch and Hugging Face read the files."""

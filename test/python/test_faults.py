@@ -85,6 +85,7 @@ def test_killed_rank(job, ended, victim):
     check_ended(processes, victim, ended, 5, f"rank {victim} was lost")
 
 
+@pytest.mark.part(2)
 @pytest.mark.alone
 @pytest.mark.parametrize("victim", [0, 2])
 def test_hung_rank(job, ended, victim):

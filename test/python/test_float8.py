@@ -89,6 +89,7 @@ def references(tmp_path_factory):
 LAYOUTS = [("dp=1", 1, ()), ("dp=2", 1, ("--zero", "3")), ("tp=2", 1, ()), ("pp=2", 2, ()), ("tp=2,pp=2", 2, ("--recompute", "full"))]
 
 
+@pytest.mark.part(2)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 @pytest.mark.parametrize("mesh, micro_batches, flags", LAYOUTS, ids=[mesh for mesh, *_ in LAYOUTS])
@@ -189,6 +190,7 @@ ON_GPU = [
 ]  # fmt: skip
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name, mesh, micro_batches, flags", ON_GPU, ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value))
 def test_matmuls_of_8_bits_equal_those_of_the_cpu(tmp_path, exports, fake, name, mesh, micro_batches, flags):
     """The CPU multiplies dequantized numbers. On a GPU, a matmul of a linear layer is in 8 bits if all its local dims are multiples of 16."""

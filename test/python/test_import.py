@@ -50,6 +50,7 @@ def evaluate_loss(module, inputs, folder):
     return float(outputs[name.group(1)])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", [n for n in models.MODELS if n != "gpt_dropout"])
 def test_forward_equals_torch(name, exports, tmp_path):
     model = models.MODELS[name]()

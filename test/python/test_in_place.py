@@ -159,6 +159,7 @@ def save(folder, write, decomposed):
     return folder / "model.pt2"
 
 
+@pytest.mark.part(3)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("decomposed", [False, True], ids=["exported", "decomposed"])
 @pytest.mark.parametrize("write", WRITES, ids=lambda w: w.__name__)

@@ -41,6 +41,7 @@ def test_forms_of_attention(tmp_path, exports, name):
     assert rows == FORMS[name], said
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["bert", "bart", "neox", "opt"])
 def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh="dp=2,tp=2"):
     """The model is exported in training mode with dropout, which evaluation omits."""

@@ -42,6 +42,7 @@ def test_ps_compile_resumes_from_each_level(dumps, tmp_path, level):
     assert body(out.read_text()) == body((folder / f"{after}.mlir").read_text())
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("level", range(1, len(LEVELS)))
 def test_ps_opt_runs_each_pass_by_itself(dumps, tmp_path, level):
     """Runs the passes in the first line of a dump, each in a separate process. The result equals the dump."""

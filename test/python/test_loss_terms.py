@@ -345,6 +345,7 @@ OF_THE_NUMBER = {
 }
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", OF_THE_NUMBER)
 def test_a_loss_of_the_number_of_samples(tmp_path, name):
     """A micro-batch has fewer samples than the batch of the step.

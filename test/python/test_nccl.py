@@ -33,6 +33,7 @@ def fake(monkeypatch):
 CASES = [case for case in cases.CUDA if oracle.ranks_of(case.mesh) in (2, 4)]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("case", lanes.cover(CASES, strength=1))
 def test_threads_with_a_gpu_each_equal_pytorch(tmp_path, exports, monkeypatch, case):
     monkeypatch.setenv("PSRT_FAKE_LOG", str(tmp_path / "log"))

@@ -64,6 +64,7 @@ def assert_same(one, other):
     assert all(torch.equal(one[1][name], other[1][name]) for name in one[1])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("plan", lanes.some(PLANS, ["averages", "zero 1", "zero 3", "1f1b"]))
 def test_every_bit_is_the_same(made, plan):
     folder, compile_plan = made
@@ -235,6 +236,7 @@ def fake(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.part(3)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("plan,what", [("averages", "optimizer"), ("bf16", "optimizer"), ("1f1b", "optimizer"), ("whole", "activations=all"),
@@ -247,6 +249,7 @@ def test_gpus_keep_every_bit(made, fake, monkeypatch, plan, what, graphs):
     assert_same(train(folder, compile_plan(plan, what, *target), "--steps", STEPS), plain)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("what", ["optimizer", "activations=all"])
 def test_a_missing_wait_for_a_copy_is_detected(made, fake, what):
     """Omits waits one at a time. The fake driver must detect at least half of the omitted waits."""

@@ -49,6 +49,7 @@ def test_others_train_as_in_pytorch(tmp_path, exports, name, mesh):
     assert set(model.module.state_dict()) <= set(result.after) | {n for n, _ in model.module.named_buffers()}
 
 
+@pytest.mark.part(2)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("name", sorted(CAUSAL))
 @pytest.mark.parametrize("optimize", [False, True], ids=["plain", "default"])
@@ -183,6 +184,7 @@ def kept_as_they_are(path, module):
             if name in values and torch.equal(values[name], value) and not (value == value.flatten()[0]).all()}  # fmt: skip
 
 
+@pytest.mark.part(3)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", ["bert", "bart", "neox", "opt", "vit", "resnet", "unet"])

@@ -81,6 +81,7 @@ def test_split(name, ranks, split, tmp_path):
     assert '{"tp"}' in check_split(name, f'"tp" = {ranks} : tensor', split, tmp_path), "nothing is split"
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("axes", [["pad.7"], ["tp", "pad.7"]], ids="-".join)
 @pytest.mark.parametrize("name,split", {(name, json.dumps(split)): None for name, _, split in SPLITS + RANDOM_SPLITS}, ids=str)
 def test_padded(name, split, axes, tmp_path):

@@ -73,6 +73,7 @@ def count_marks(folder, archive, overlap, mesh, *flags):
     return len(re.findall(r"ps\.wait ", text)), len(re.findall(r"ps\.chunks = ", text))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("layout", lanes.some(LAYOUTS, ["four", "one sample", "recompute", "zb-h1", "dropout"]))
 def test_bits_are_the_same_without_overlap(tmp_path, layout):
     name, mesh, flags = LAYOUTS[layout]

@@ -1,4 +1,7 @@
-"""Pairwise covers contain every pair in few rows, and define which rows of the tables (cases.py) are in the middle lane."""
+"""Pairwise covers contain every pair in few rows, and define which rows of the tables (cases.py) are in the middle lane.
+
+Parts of other tests are in the middle lane by turns.
+"""
 import dataclasses
 import itertools
 import random
@@ -95,3 +98,28 @@ def test_the_page_has_the_sizes_of_the_tables():
     (set(), ["middle", "all"]), ({"quick"}, ["quick", "middle", "all"]), ({"full"}, ["all"]), ({"quick", "full", "usefixtures"}, ["all"])])  # fmt: skip
 def test_a_mark_is_a_lane(marks, lanes_of_it):
     assert [lane for lane in lanes.LANES if lanes.is_in(lane, marks)] == lanes_of_it
+
+
+class Item:
+    """A cell of a test with the mark `part`."""
+
+    def __init__(self, nodeid, parts):
+        self.nodeid, self.marks = nodeid, {"part": pytest.mark.part(parts).mark}
+
+    def get_closest_marker(self, name):
+        return self.marks.get(name)
+
+    def add_marker(self, mark):
+        self.marks[mark.name] = mark
+
+
+@pytest.mark.parametrize("count, parts", [(7, 3), (2, 3), (1, 4), (12, 2)])
+def test_parts_of_many_commits_are_all_cells(count, parts):
+    seen = set()
+    for commit in range(60):
+        items = [Item(f"test_x.py::test_x[{index}]", parts) for index in range(count)]
+        lanes.take_parts(items, str(commit))
+        kept = {index for index, item in enumerate(items) if "full" not in item.marks}
+        assert kept and len(kept) <= -(-count // parts)
+        seen |= kept
+    assert seen == set(range(count))

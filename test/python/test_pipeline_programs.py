@@ -23,6 +23,7 @@ def test_equals_pytorch(tmp_path, exports, case):
     assert comparison.failures() == []
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name, mesh, schedule", [("gpt2_deep", "pp=4", "1f1b"), ("bert", "dp=2,pp=2", "zb-h1"), ("bart", "pp=2,tp=2", "gpipe")])
 def test_the_same_tokens_in_2_and_in_8_micro_batches(tmp_path, name, mesh, schedule):
     """Losses are divided by the number of labels in the whole step, for any number of micro-batches. Half of the samples have no labels."""
@@ -100,6 +101,7 @@ def train(folder, archive, model, mesh, schedule, chunks, *flags, micro_batches=
                                  ("--schedule", schedule, "--num-chunks", chunks, *flags), run_flags=run_flags)  # fmt: skip
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["gpt2_deep", "unet"])
 @pytest.mark.parametrize("mesh, chunks, schedules", [
     ("pp=2", 1, ["gpipe", "1f1b", "zb-h1"]), ("dp=2,pp=2", 1, ["gpipe", "zb-h1"]), ("pp=2", 2, ["interleaved"])])  # fmt: skip
@@ -121,6 +123,7 @@ def with_dropout(request, tmp_path_factory):
     return archive, batches, oracle.train_compiled(folder, archive, batches, "dp=1", 4, oracle.OPTIMIZERS["sgd"][0])
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("mesh, schedule, chunks", [("pp=2", "1f1b", 1), ("dp=2,pp=2", "zb-h1", 1), ("pp=2", "interleaved", 2)])
 def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, schedule, chunks):
     """Dropout masks are the same for any placement of layers, and in both halves of the backward pass."""

@@ -96,6 +96,7 @@ def test_a_pipeline_equals_one_rank(tmp_path, name, plans):
         assert all(known[n].equal(v) for n, v in found.items()), f"{plan}: the bits differ from those of another schedule"
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", lanes.some(["bart", "unet", "resnet"], ["bart", "unet"]))
 def test_long_skips_cross_attention_and_statistics(tmp_path, name):
     """Tests values that pass several stages, several tensors between two stages, and running statistics."""
@@ -108,6 +109,7 @@ def test_long_skips_cross_attention_and_statistics(tmp_path, name):
         check(tmp_path, whole, tmp_path / "4-scheduled.mlir", data, micro_batches)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", DEEP)
 def test_one_tensor_crosses_each_boundary(tmp_path, name):
     """Only the [B, T, H] tensor and its cotangent are sent. Masks, positions and rotary tables are computed where they are used."""

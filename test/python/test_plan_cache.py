@@ -48,6 +48,7 @@ def test_a_repeated_search_computes_nothing_new(search):
     assert len(entries) < len(search.list()) < len(entries) + len(search.list("other"))
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_entries_are_replaced(search, damage):
     first, entries = search.run(), search.read()

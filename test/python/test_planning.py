@@ -97,6 +97,7 @@ def read_rows(text):
     return [(float(r[0]) * SECONDS[r[1]], int(r[2]) * BYTES[r[3]], float(r[4]) * SECONDS[r[5]], int(r[6]) * BYTES[r[7]]) for r in rows]
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("constraints", [
     ["--mesh", "dp=4", "--zero", "0"], ["--mesh", "dp=4", "--zero", "1"], ["--mesh", "tp=4"],
     ["--mesh", "dp=8", "--zero", "3", "--micro-batches", "1", "--precision", "bf16"],  # the compute hides a part of the gathers
@@ -144,6 +145,7 @@ def test_the_leanest_plan_needs_the_least_memory(gpt):
     assert named <= 1.02 * min(needs) / 1024
 
 
+@pytest.mark.full
 def test_the_leanest_plan_may_have_any_mesh(gpt):
     done = run("ps-plan", gpt, "--cluster", "cpu-mpi:4", "--global-batch", 8, "--memory", "100KiB")
     named = int(re.search(r"the leanest needs (\d+) KiB", done.stderr).group(1))

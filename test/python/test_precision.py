@@ -81,6 +81,7 @@ def test_trains_as_autocast(tmp_path, references, name, precision, mesh):
     assert 0.2 < distance(found.after, exact) / distance(peer, exact) < most
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", lanes.some(["bert", "resnet", "unet", "bart"], ["resnet", "bart"]))
 def test_other_models_train(tmp_path, name):
     """Losses of 16-bit training stay within 2 % of f32, for models with convolutions, running statistics and encoders."""

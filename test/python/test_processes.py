@@ -70,6 +70,7 @@ def test_processes_compute_what_one_process_does(compiled, how):
         check_same(folder, how, FILES[3:])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("make, mesh, flags", [
     lanes.full(models.llama, "dp=2", ()), lanes.full(models.mlp, "dp=2", ()), (vision.resnet, "dp=2", ()),
     lanes.full(models.gpt2_deep, "pp=4", ("--schedule", "zb-h1")), (models.gpt2_deep, "pp=2", ("--num-chunks", "2", "--schedule", "zb-v")),

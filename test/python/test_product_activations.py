@@ -46,6 +46,7 @@ def test_every_gelu_is_in_a_matmul_epilogue(tmp_path, exports):
     assert not re.search(r"^ +%\S+ = ps.gelu", (tmp_path / "level.mlir").read_text(), re.M)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("mesh,flags", [
     ("dp=1", ()), ("dp=2", ()), ("tp=2", ()), ("dp=2,tp=2", ("--sharding-policy", "megatron+sp", "--overlap", "2")),
     ("dp=1", ("--recompute", "selective")), ("dp=1", ("--recompute", "full")),
@@ -64,6 +65,7 @@ def test_in_a_pipeline(tmp_path, exports):
     assert oracle.compare(oracle.reference("gpt2_deep", 2, "adamw"), result, ADAMW_TOLERANCE).failures() == []
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3), ("fp16", 2e-3)])
 def test_losses_differ_by_one_rounding(tmp_path, exports, monkeypatch, precision, tolerance):
     """Losses differ by one rounding from training without epilogues, also if cuBLASLt has no GELU epilogue or a wrong one."""

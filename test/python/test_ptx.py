@@ -71,6 +71,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name, precision, architecture", CELLS)
 def test_model(exports, tmp_path, name, precision, architecture):
     path = compile_ptx(tmp_path, exports(name), architecture, "--precision", precision)

@@ -103,6 +103,7 @@ SEED = int(os.environ.get("PARASHARD_RANDOM_SEED", datetime.date.today().toordin
 SEEDS = range(SEED, SEED + int(ASKED or 200))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("first", SEEDS[::BATCH_OF_GRAPHS], ids="from{}".format)
 def test_all_ops_equal_pytorch(tmp_path, first):
     """Batches run alternately on the CPU and as replayed GPU kernels, because LLVM takes most of the time of either."""

@@ -185,6 +185,7 @@ def bounds(folder, archive, *flags):
     return most, int(re.search(r"needs at least (\d+) bytes", said)[1])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name, mesh, micro_batches, flags", [
     lanes.full("gpt2_deep", "dp=1", 1, ()), lanes.full("llama_deep", "dp=2", 2, ("--zero", "1")), lanes.full("gpt2_deep", "pp=2", 4, ("--schedule", "1f1b")),
     ("gpt2_deep", "pp=2,tp=2", 4, ("--schedule", "zb-h1")), ("llama_deep", "dp=2,pp=2", 4, ("--schedule", "interleaved", "--num-chunks", "2", "--zero", "3")),

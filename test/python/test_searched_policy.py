@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 H100 = ("--cluster", "h100-sxm", "--target", "cuda:sm_90")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("case", lanes.cover(cases.SEARCHED, strength=1))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = oracle.check_case(tmp_path, exports, case)

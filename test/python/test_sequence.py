@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 POLICY = ("--sharding-policy", "megatron+sp")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("case", lanes.cover(cases.SEQUENCE, strength=1))
 def test_equals_pytorch(tmp_path, exports, case):
     comparison = oracle.check_case(tmp_path, exports, case)
@@ -27,6 +28,7 @@ def odd(name):
     return models.MODELS[name](length=13)
 
 
+@pytest.mark.part(2)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("name, mesh, flags", [
     ("gpt", "tp=4", ()), ("gpt2", "dp=2,tp=2", ("--zero", 3)), ("llama", "tp=4", ("--recompute", "selective")), ("llama", "dp=2,tp=2", ())])  # fmt: skip

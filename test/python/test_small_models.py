@@ -453,6 +453,7 @@ FUSED = ["mean", "sum", "rows", "weighted", "soft", "smooth", "positions", "nll"
          "rms_norm", "group_norm", "batch_norm", "attention", "masked", "written", "gelu", "bce"]  # fmt: skip
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("dtype,unit", [(torch.bfloat16, 2**-8), (torch.float16, 2**-11)])
 @pytest.mark.parametrize("kind", FUSED)
 def test_fused_ops_of_sixteen_bits(tmp_path, kind, dtype, unit):
