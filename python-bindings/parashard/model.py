@@ -252,8 +252,9 @@ class CompiledModel(Fixed):
     def _apply(self, function, recurse=True):
         """Accepts conversions that change nothing, such as `to("cpu")`."""
         probes = [torch.empty(1, dtype=dtype) for dtype in {tensor.dtype for tensor in [*self.parameters(), *self.buffers()]}]
-        if all((found.device, found.dtype) == (probe.device, probe.dtype) for probe in probes for found in [function(probe)]):
-            return self
+        with contextlib.suppress(AssertionError, NotImplementedError, RuntimeError):  # such as a device that this machine lacks
+            if all((found.device, found.dtype) == (probe.device, probe.dtype) for probe in probes for found in [function(probe)]):
+                return self
         raise Unsupported(
             "a compiled model keeps the devices and dtypes of its plan; choose them in the plan, such as target=\"cuda:sm_90\" "
             "or precision=\"bf16\""
