@@ -183,7 +183,7 @@ def make_loader(dataset, arguments, sampler_class):
     loader = torch.utils.data.DataLoader(dataset, **{"drop_last": True, **arguments})
     if not loader.drop_last and hasattr(dataset, "__len__") and len(dataset) % loader.batch_size:
         raise Unsupported(
-            f"drop_last=False: the last of {len(dataset)} samples are no whole batch of {loader.batch_size}, but programs have fixed "
+            f"drop_last=False: {len(dataset)} samples do not divide into batches of {loader.batch_size}, but programs have fixed "
             "shapes; remove drop_last"
         )
     return loader

@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from parashard.errors import Unsupported
+from parashard.remote import find_written
 
 __all__ = ["deferred_init", "draw_parameters", "is_deferred"]
 
@@ -256,11 +257,3 @@ def flatten_storage(tensor):
     """Returns all elements of the storage of a tensor."""
     count = tensor.untyped_storage().nbytes() // tensor.element_size()
     return tensor.detach().as_strided((count,), (1,), 0)
-
-
-def find_written(function, arguments, options):
-    """Yields the tensors that an op writes to."""
-    for index, argument in enumerate(function._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = arguments[index] if index < len(arguments) else options.get(argument.name)
-            yield from value if isinstance(value, (list, tuple)) else [] if value is None else [value]

@@ -4,7 +4,7 @@ import weakref
 
 import torch
 
-from parashard import folders
+from parashard import checkpoint_folders
 from parashard.checkpoint import get_state, read_state, write_state
 from parashard.errors import InputError, Unsupported
 from parashard.jobs import write_once
@@ -137,7 +137,7 @@ class Engine:
         `save_pretrained` does, an optimizer as ColossalAI does, in files of at most `max_file_size_gb` (default 5).
         """
         if check_format(plan):
-            return folders.save(obj, path_like, 5 if max_file_size_gb is None else max_file_size_gb)
+            return checkpoint_folders.save(obj, path_like, 5 if max_file_size_gb is None else max_file_size_gb)
         if max_file_size_gb is not None:
             raise InputError("max_file_size_gb is for folders; add plan=\"huggingface\", or remove it")
         state = get_state("obj", obj)
@@ -146,7 +146,7 @@ class Engine:
     def load(self, obj, path_like, plan="torch"):
         """Reads what `save` wrote into a model, an optimizer or a scheduler, which may have another plan."""
         if check_format(plan):
-            return folders.load(obj, path_like)
+            return checkpoint_folders.load(obj, path_like)
         if not hasattr(obj, "load_state_dict"):
             raise InputError(f"obj is {type(obj).__name__}; give a model, an optimizer or a scheduler")
         obj.load_state_dict(read_state(path_like))

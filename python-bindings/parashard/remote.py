@@ -5,7 +5,7 @@ from torch.utils._pytree import tree_map_only
 
 from parashard.errors import Unsupported
 
-__all__ = ["RemoteTensor", "Variable"]
+__all__ = ["RemoteTensor", "Variable", "find_written"]
 
 
 class Variable:
@@ -114,7 +114,8 @@ class RemoteTensor(torch.Tensor):
             return values
 
         result = function(*tree_map_only(cls, read, arguments), **tree_map_only(cls, read, options))
-        written = {(id(v.program), v.name): v for v in find_written(function, arguments, options)}
+        targets = (tensor.source.variable for tensor in find_written(function, arguments, options) if isinstance(tensor, cls))
+        written = {(id(v.program), v.name): v for v in targets}
         for (program, name), variable in written.items():
             variable.write(copies[program][name])
         # An in-place op returns its argument.
@@ -140,11 +141,8 @@ def make_view(cls, function, arguments, options):
 
 
 def find_written(function, arguments, options):
-    """Yields the variables that an op writes to."""
+    """Yields the tensors that an op writes to."""
     for index, argument in enumerate(function._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = arguments[index] if index < len(arguments) else options.get(argument.name)
-        for tensor in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(tensor, RemoteTensor):
-                yield tensor.source.variable
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = arguments[index] if index < len(arguments) else options.get(argument.name)
+            yield from value if isinstance(value, (list, tuple)) else [] if value is None else [value]

@@ -41,22 +41,14 @@ void checkProcess(const psrt_program &program) {
               (long long)program.process, (long long)getpid());
 }
 
-/// Calls body() and converts an exception into a status.
+/// Calls body() as `guard` does, for an open program.
 template <typename Body> psrt_status guarded(psrt_program *program, Body &&body) {
   if (!program)
     return PSRT_BAD_ARGUMENT;
-  try {
-    program->error.clear();
+  return guard(program->error, [&] {
     checkProcess(*program);
     body();
-    return PSRT_OK;
-  } catch (const Error &error) {
-    program->error = error.what();
-    return psrt_status(error.status.code);
-  } catch (const std::exception &error) {
-    program->error = error.what();
-    return PSRT_FAILED;
-  }
+  });
 }
 
 Session &sessionOf(psrt_program *program) {

@@ -17,24 +17,18 @@ struct psrt_job {
 
 namespace {
 
-/// Calls body() and converts an exception into a status.
+/// Calls body() as `guard` does. Fails in a process that was forked from the one that joined.
 template <typename Body> psrt_status guarded(psrt_job *job, Body &&body) {
   if (!job)
     return PSRT_BAD_ARGUMENT;
-  try {
-    job->error.clear();
+  return guard(job->error, [&] {
     if (job->process != getpid())
-      PSRT_FAIL(Failed, "process %lld joined the job; this process, %lld, was forked from it",
+      PSRT_FAIL(Failed,
+                "process %lld joined the job; this process, %lld, was forked from it; join the job "
+                "after fork",
                 (long long)job->process, (long long)getpid());
     body();
-    return PSRT_OK;
-  } catch (const Error &error) {
-    job->error = error.what();
-    return psrt_status(error.status.code);
-  } catch (const std::exception &error) {
-    job->error = error.what();
-    return PSRT_FAILED;
-  }
+  });
 }
 
 /// Returns how the processes communicate: as the caller demands, or else as the launcher needs.

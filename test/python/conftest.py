@@ -56,6 +56,12 @@ def exports(shared):
     return folder
 
 
+@pytest.fixture
+def shared_programs(shared, monkeypatch):
+    """Lets all tests of a run share the programs that the Python package compiles."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """Limits PyTorch to one thread, for tests whose tensors are too small for several threads."""
@@ -104,7 +110,7 @@ def pytest_collection_modifyitems(config, items):
     named = [argument.split("::", 1)[1] for argument in config.args if "::" in argument]
     lane = config.getoption("lane")
     lanes.thin(items)
-    if lane == "middle":
+    if lane != "all":
         lanes.take_parts(items, lanes.find_commit())
 
     def is_kept(item):

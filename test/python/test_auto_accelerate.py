@@ -20,16 +20,10 @@ sys.path.insert(0, str(package_folder()))
 import parashard
 from parashard import InputError, Plan, Unsupported, atorch, auto_accelerate, parallel, strategies
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "shared_programs")
 GOLDEN = ROOT / "test/golden/auto_accelerate.txt"
 PAGE = ROOT / "docs/python.md"
 REFRESH = "rewrite the files with: build/venv/bin/python test/python/test_auto_accelerate.py"
-
-
-@pytest.fixture(autouse=True)
-def programs(shared, monkeypatch):
-    """All tests of a run share the compiled programs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
 
 
 class Net(torch.nn.Module):
@@ -371,7 +365,7 @@ def call(**options):
     ({"optim_func": None}, InputError, "give optim_func"),
     ({"dataset": None}, InputError, "give dataset"),
     ({"dataloader_args": None}, InputError, "dataloader_args={\"batch_size\": N"),
-    ({"dataloader_args": {"batch_size": 8, "drop_last": False}}, Unsupported, "the last of 28 samples are no whole batch of 8"),
+    ({"dataloader_args": {"batch_size": 8, "drop_last": False}}, Unsupported, "28 samples do not divide into batches of 8"),
     ({"dataloader_args": {"batch_size": 8, "sampler": [0]}, "distributed_sampler_cls": torch.utils.data.DistributedSampler}, InputError,
      "distributed_sampler_cls and the sampler"),
     ({"model_input_format": "dict"}, InputError, "expected None, 'unpack_sequence', 'unpack_dict'"),

@@ -12,7 +12,7 @@ sys.path.insert(0, str(package_folder()))
 import parashard
 from parashard.deferred import draw_parameters
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "shared_programs")
 
 
 class Net(torch.nn.Module):
@@ -65,8 +65,7 @@ def test_values_equal_those_of_the_usual_construction(name):
         assert torch.equal(values, expected[name]), name
 
 
-def train(model, shared, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+def train(model):
     tokens = torch.randint(0, 10, (4, 6), generator=torch.Generator().manual_seed(0))
     model, optimizer = parashard.parallelize("dp=2", model, lambda model: torch.optim.SGD(model.parameters(), lr=0.1), example=tokens)
     losses = []
@@ -79,15 +78,15 @@ def train(model, shared, monkeypatch):
     return losses
 
 
-def test_training_equals_that_of_the_usual_construction(shared, monkeypatch):
+def test_training_equals_that_of_the_usual_construction():
     """The model combines parameters with other tensors of the CPU, which the device `meta` would not allow."""
     torch.manual_seed(1)
-    expected = train(Net(), shared, monkeypatch)
+    expected = train(Net())
     torch.manual_seed(1)
-    assert train(parashard.deferred_init(Net), shared, monkeypatch) == expected
+    assert train(parashard.deferred_init(Net)) == expected
 
 
-def test_values_that_would_be_lost_are_errors(shared, monkeypatch):
+def test_values_that_would_be_lost_are_errors():
     class Spectral(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -100,11 +99,11 @@ def test_values_that_would_be_lost_are_errors(shared, monkeypatch):
     with torch.no_grad():
         model.linear.weight.mul_(2)
     with pytest.raises(parashard.Unsupported, match=r"parameter linear\.weight was changed after deferred_init"):
-        train(model, shared, monkeypatch)
+        train(model)
     with torch.device("meta"):
         model = Net()
     with pytest.raises(parashard.InputError, match=r"\S+ has no data .*; build the model with parashard.deferred_init"):
-        train(model, shared, monkeypatch)
+        train(model)
 
 
 PLAN_LARGE = """

@@ -19,14 +19,8 @@ from parashard.plugins import PLUGINS, Axis, DataFirst, GeminiPlugin, HybridPara
 from torch.optim import Adam
 from transformers.modeling_outputs import CausalLMOutput
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "shared_programs")
 cross_entropy = torch.nn.functional.cross_entropy
-
-
-@pytest.fixture(autouse=True)
-def programs(shared, monkeypatch):
-    """All tests of a run share the compiled programs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
 
 
 class Block(torch.nn.Module):

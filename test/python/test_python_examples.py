@@ -10,13 +10,7 @@ from conftest import ROOT, package_folder
 sys.path.insert(0, str(package_folder()))
 import parashard
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(autouse=True)
-def programs(shared, monkeypatch):
-    """All tests of a run share the compiled programs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+pytestmark = pytest.mark.usefixtures("one_thread", "shared_programs")
 
 
 def load_example(name):

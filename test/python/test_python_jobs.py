@@ -10,20 +10,13 @@ from processes import TORCHRUN, finish, launch, start, start_by_hand
 os.environ["PARASHARD_PACKAGE"] = str(package_folder())
 import job_script
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "shared_programs")
 SCRIPT = pathlib.Path(job_script.__file__)
 
 
-@pytest.fixture(autouse=True)
-def programs(shared, monkeypatch):
-    """All tests of a run share the compiled programs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
 def pass_on():
-    """Returns the environment variables that the processes need from this one."""
-    return {name: os.environ[name] for name in ("PARASHARD_PACKAGE", "XDG_CACHE_HOME", "OMP_NUM_THREADS")}
+    """Returns the environment variables of the processes, besides those of the launcher."""
+    return {"OMP_NUM_THREADS": "1", **{name: os.environ[name] for name in ("PARASHARD_PACKAGE", "XDG_CACHE_HOME")}}
 
 
 def run_with_threads(folder, monkeypatch, mesh):

@@ -18,7 +18,7 @@ from conftest import package_folder, tools_folder
 sys.path.insert(0, str(package_folder()))
 import parashard
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "shared_programs")
 cross_entropy = torch.nn.functional.cross_entropy
 
 
@@ -30,12 +30,6 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.down(torch.relu(self.up(x)))
-
-
-@pytest.fixture(autouse=True)
-def programs(shared, monkeypatch):
-    """All tests of a run share the compiled programs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
 
 
 @pytest.fixture

@@ -12,14 +12,8 @@ import parashard
 from parashard import Plan
 from parashard.loading import make_loader
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "shared_programs")
 ROWS = 8
-
-
-@pytest.fixture(autouse=True)
-def programs(shared, monkeypatch):
-    """All tests of a run share the compiled programs."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
 
 
 def sgd(module):
