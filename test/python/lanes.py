@@ -99,14 +99,13 @@ def find_commit():
 
 
 def take_parts(items, commit):
-    """For each test with the mark `part`, marks all cells as `full` except for those of the commit: every n-th cell, at least one."""
+    """For each test with the mark `part(n)`, draws one n-th of the cells by the commit, at least one, and marks the others as `full`."""
     tests = {}
     for item in items:
         if item.get_closest_marker("part") and not item.get_closest_marker("full"):
             tests.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
-    for name, cells_of_test in tests.items():
+    for cells_of_test in tests.values():
         parts = cells_of_test[0].get_closest_marker("part").args[0]
-        first = zlib.crc32((commit + name).encode()) % min(parts, len(cells_of_test))
-        for index, item in enumerate(cells_of_test):
-            if index % parts != first:
-                item.add_marker(pytest.mark.full)
+        drawn = sorted(cells_of_test, key=lambda item: zlib.crc32((commit + item.nodeid).encode()))
+        for item in drawn[-(-len(drawn) // parts) :]:
+            item.add_marker(pytest.mark.full)

@@ -53,6 +53,7 @@ def compare_gradients(folder, program, model, inputs, dtype=torch.float64):
         assert error <= rounding + 1e-6 * largest, name
 
 
+@pytest.mark.part(2)
 @lanes.product(kind=["bool", "-inf", "finfo", "-1e9"], decompositions=[None, "core"], mesh=["dp=1", "dp=2,tp=2"])
 def test_queries_that_attend_to_no_key(tmp_path, kind, decompositions, mesh):
     torch.manual_seed(0)
@@ -71,6 +72,7 @@ def test_queries_that_attend_to_no_key(tmp_path, kind, decompositions, mesh):
     torch.testing.assert_close(found[0], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.part(2)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name,attention,form", [

@@ -319,6 +319,7 @@ def test_sequences(strategy, tolerance):
     assert train_pairs(auto_accelerate, load_strategy=strategy, ranks=2) == pytest.approx(train_pairs(accelerate_plainly), rel=tolerance)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("strategy", [["parallel_mode", "zero1"], [THREE, "mixed_parallel"]], ids=["autograd", "step"])
 def test_a_saved_strategy(strategy, tmp_path, monkeypatch):
     """A file is loaded as the same plan, and ps-compile --plan makes the program of the package, compared before its code is generated."""

@@ -53,6 +53,7 @@ def worst_update(found, expected, before):
     return max(errors.values())
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "name,mesh,micro_batches",
     [("gpt2", "dp=2", 1), ("gpt2", "tp=2", 1), ("gpt2", "dp=2,tp=2", 4), ("mlp", "dp=1", 4), ("llama", "tp=4", 1)],

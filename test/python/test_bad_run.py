@@ -478,6 +478,7 @@ class Picks(torch.nn.Module):
         return -rows.gather(1, (index + self.shift if self.shift else index)[:, None]).mean()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("of_classes", [False, True], ids=["elements", "classes"])
 @pytest.mark.parametrize("value", [4, -1, -100, 2**40])
 def test_index_outside_of_a_row(tmp_path, value, of_classes):
@@ -628,6 +629,7 @@ def shift_end(header, data):
     return data
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("change,words", [
     (lambda header, data: data + b"12345678", "8 bytes after its last tensor"), (share_bytes, "begins at byte"),
     (shift_end, "which does not match its shape [4,16] of I64"),

@@ -47,6 +47,7 @@ def check_all_is_used(said, coordinates=1):
     assert len(found) == coordinates and all(planned == measured for planned, measured in found), said
 
 
+@pytest.mark.part(2)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("model", MODELS)

@@ -63,6 +63,7 @@ def differing(a, b):
     return [name for name in a if not torch.equal(a[name], b[name])] + sorted(a.keys() ^ b.keys())
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("plan", ["whole", "dp", "all"])
 def test_a_run_resumes_with_the_same_bits(programs, plan):
     folder, made = programs

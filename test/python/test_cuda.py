@@ -228,6 +228,7 @@ def flags_of(precision):
     return ("--micro-batches", "2", "--optimizer", "adamw(lr=1e-3)", "--target", "cuda:replay", "--precision", precision)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("precision,tolerance", [("fp32", 1e-6), ("bf16", 2e-3)])
 def test_matmuls_add_biases(tmp_path, exports, precision, tolerance):
     """Matmuls that add biases train as separate kernels do, except for one rounding of 16-bit sums."""
@@ -242,6 +243,7 @@ def test_matmuls_add_biases(tmp_path, exports, precision, tolerance):
         assert abs(ours - other) <= tolerance * abs(other)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_matmuls_sum_cotangents(tmp_path, exports, monkeypatch, precision):
     """Matmuls compute bias gradients as separate kernels do: by cuBLASLt's epilogue or, without it, by a matmul with ones."""

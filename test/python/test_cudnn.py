@@ -37,6 +37,7 @@ def test_equals_pytorch(tmp_path, exports, monkeypatch, name, mesh):
     assert EXECUTED in (tmp_path / "log").read_text()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("precision", ["bf16", "half"])
 def test_sixteen_bits_equal_the_cpu(tmp_path, exports, precision):
     batches, found = oracle.draw_batches(oracle.zoo("resnet"), 1), {}
@@ -105,17 +106,22 @@ def real_library(where):
     return (library, ":".join(map(str, folders))) if library.exists() else None
 
 
-@pytest.mark.parametrize("where, tests", [
-    ("package", "*/sm_90"), pytest.param("package", "*", marks=pytest.mark.full), pytest.param("toolkit", "*", marks=pytest.mark.full)])  # fmt: skip
-def test_the_real_library_accepts_our_graphs(where, tests):
+CUDNN_PLANS = ["CompositeAttention", "Dropout", "OtherLengths", "Convolutions"]
+
+
+@pytest.mark.part(2)
+@pytest.mark.parametrize("where, name, gpu", [
+    *[("package", name, "sm_90") for name in CUDNN_PLANS],
+    *[pytest.param(where, "*", "*", marks=pytest.mark.full) for where in ("package", "toolkit")]])  # fmt: skip
+def test_the_real_library_accepts_our_graphs(where, name, gpu):
     """The real cuDNN (9.10 or later) builds plans for GPUs that this machine does not have: convolutions, and attention as a graph of operations."""
     if not (found := real_library(where)):
         pytest.skip("there is no cuDNN")
-    done = subprocess.run([tools_folder() / "psrt-cudnn-plans-test"], capture_output=True, text=True, timeout=600,
-                          env={**os.environ, "PSRT_TEST_CUDNN": str(found[0]), "LD_LIBRARY_PATH": found[1], "GTEST_FILTER": tests})  # fmt: skip
+    environment = {**os.environ, "PSRT_TEST_CUDNN": str(found[0]), "LD_LIBRARY_PATH": found[1], "GTEST_FILTER": f"*CudnnPlans.{name}/{gpu}"}
+    done = subprocess.run([tools_folder() / "psrt-cudnn-plans-test"], capture_output=True, text=True, timeout=600, env=environment)
     print(done.stdout[-3000:])
-    assert done.returncode == 0 and "OK ] Gpus/CudnnPlans.Convolutions/sm_90" in done.stdout
-    assert all(f"OK ] Gpus/CudnnPlans.{name}/sm_90" in done.stdout for name in ["CompositeAttention", "Dropout", "OtherLengths"])
+    assert done.returncode == 0
+    assert all(f"OK ] Gpus/CudnnPlans.{each}/sm_90" in done.stdout for each in (CUDNN_PLANS if name == "*" else [name]))
 
 
 # ---- messages that a user may see ------------------------------------------------------------------------------------------
@@ -212,6 +218,7 @@ def transformer(tmp_path_factory, exports):
 COMPOSITE = {"PSRT_FAKE_CUDNN_VERSION": "91900"}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("environment,words", [
     ({"PSRT_FAKE_CUDNN": "wrong"}, ["attention value, bf16, ", "attention gradient, bf16, ", "with the fallback kernels"]),
     ({"PSRT_FAKE_CUDNN": "refuses"}, ["attention gradient, bf16, ", "no engine"]),

@@ -25,6 +25,7 @@ def evaluate(folder, module, data, micro_batches, steps):
     return load_file(out)
 
 
+@pytest.mark.part(2)
 @lanes.product(name=["gpt", "gpt2", "llama", "mlp"], micro_batches=[1, 4], optimizer=["sgd", "adamw"])
 def test_level_1_equals_pytorch(tmp_path, exports, name, micro_batches, optimizer):
     flag, make, tolerance = oracle.OPTIMIZERS[optimizer]

@@ -700,6 +700,7 @@ class Rows(nn.Module):
         return (self.loss(h, y) * weight).mean()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("decomposed", [False, True], ids=["exported", "decomposed"])
 @pytest.mark.parametrize("name", ROWS)
 def test_losses_of_each_sample(tmp_path, name, decomposed):

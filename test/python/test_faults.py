@@ -186,6 +186,7 @@ def test_hung_rank_under_mpirun(job, ended):
             running.kill()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("whom", ["a rank", "mpirun"])
 def test_sigterm_under_mpirun(job, ended, whom):
     folder, command = job

@@ -70,6 +70,7 @@ def test_failing_checks(prepared):
     assert all(check["status"] == 3 and "free" in check["said"] for check in figures["checks"])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("words, said", [
     (["run", "FOLDER", "speed"], "no stage is called speed"), (["run", "nowhere"], "nothing is prepared in nowhere"),
     (["run", "FOLDER", "--within", "-5"], "expected seconds above 0"),

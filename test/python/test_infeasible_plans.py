@@ -82,7 +82,7 @@ def search(archive, command):
     return run("ps-plan", archive, *(text for flag, value in command.items() if value for text in (flag, value)))
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 @pytest.mark.parametrize(("model", "ranks", "batch", "flags", "reason"), PROBLEMS, ids=lambda value: str(value)[:40])
 def test_the_error_names_the_reason_and_changes_that_work(archives, model, ranks, batch, flags, reason):
     words = flags.split()

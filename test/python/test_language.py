@@ -32,6 +32,7 @@ def test_padding_is_uneven(name):
     assert (real.sum(1) >= language.SHORTEST).all() and bool((real[:, 0] == 0).any()) == oracle.zoo(name).left
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", language.MODELS)
 def test_forms_of_attention(tmp_path, exports, name):
     program = tmp_path / "program"
@@ -54,6 +55,7 @@ def test_evaluation_is_that_of_eval_mode(tmp_path, name, mesh="dp=2,tp=2"):
     assert found == pytest.approx(expected, rel=1e-5) and found != pytest.approx(trained, rel=1e-4)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["bert", "neox", "opt"])  # BART's decoder mask fails in torch.export
 def test_attention_that_is_written_out(tmp_path, name):
     """Hugging Face's "eager" attention is recognized. Its gradients equal PyTorch's."""

@@ -29,6 +29,7 @@ def body(text):
     return re.sub(r"#ps\.level<\w+>", "#ps.level<>", "\n".join(lines))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("level", range(len(LEVELS) - 1))
 def test_ps_compile_resumes_from_each_level(dumps, tmp_path, level):
     folder, flags = dumps

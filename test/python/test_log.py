@@ -26,6 +26,7 @@ def llama_flops(config, samples, length):
     return products + config.num_hidden_layers * (2 * 2 + 2 * 5) * scores / 2  # 2 matmuls in forward, 5 in backward
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 def test_keys(tmp_path, exports, mesh):
     model = models.llama()

@@ -181,6 +181,7 @@ def test_a_z_loss_over_a_split_vocabulary(tmp_path, mesh, micro_batches):
     assert oracle.compare(ref, result, UPDATE_TOLERANCE).failures() == []
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("level", ["training", "partitioned", "scheduled"])
 @pytest.mark.parametrize("name", ["all kinds", "clamped counts", "sum"])
 def test_every_level_equals_the_compiled_program(tmp_path, name, level):
@@ -301,6 +302,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_loss_that_is_not_an_average_over_samples_is_reported(tmp_path, name):
     """Without a warning, the loss of two micro-batches equals PyTorch's loss of the whole batch."""
@@ -463,6 +465,7 @@ def contrast(network, found, y):
     return F.mse_loss(found, y).sqrt()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2"])
 @pytest.mark.parametrize("loss, parts", [(lambda n, found, y: F.mse_loss(found, y), 1), (of_samples, 8), (of_weights, 1), (with_penalty, 1), (contrast, 0),
                                          (of_weights_and_one, 1)],
@@ -582,6 +585,7 @@ LAST_STEPS = {
 }
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("flags", [("dp=2",), ("dp=1", "--micro-batches", "2")], ids=["dp=2", "micro-batches"])
 @pytest.mark.parametrize("name", LAST_STEPS)
 def test_last_steps_of_epochs(tmp_path, name, flags):

@@ -32,6 +32,7 @@ def masked(request):
     return request.param, batches, oracle.train_in_torch(model, batches, make_adamw, STEPS)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2", "tp=2", "dp=2,tp=2"])
 def test_uneven_masks_equal_pytorch_on_the_whole_batch(tmp_path, exports, masked, mesh):
     name, batches, ref = masked

@@ -81,6 +81,7 @@ def plan(folder, archive, *flags):
     return (folder / "placed.mlir").read_text(), next(part["data"] for part in data["sections"] if part["id"] == "memory")
 
 
+@pytest.mark.part(2)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("make", [lambda: models.gpt(layers=6), lambda: models.llama(layers=6), vision.resnet, vision.unet],
                          ids=["gpt", "llama", "resnet", "unet"])  # fmt: skip

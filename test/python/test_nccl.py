@@ -76,6 +76,7 @@ def run_all(started):
         assert status == 0, said
 
 
+@pytest.mark.part(2)
 def test_processes_equal_threads(compiled):
     """Processes with torchrun's variables give the same bits as threads. `--comm local` gives the same losses up to a few roundings."""
     folder, ranks = compiled
@@ -92,6 +93,7 @@ def test_processes_equal_threads(compiled):
         assert abs(float(ours) - float(theirs)) <= 1e-5 * float(theirs)
 
 
+@pytest.mark.part(2)
 def test_under_mpirun(compiled):
     folder, ranks = compiled
     launcher, environment = processes.launch("mpirun", ranks)
@@ -100,6 +102,7 @@ def test_under_mpirun(compiled):
     assert results(folder, "mpirun") == results(folder, "threads")
 
 
+@pytest.mark.part(2)
 def test_a_trace_shows_the_queues(compiled):
     """A trace contains NCCL's collectives in separate threads, timed by events of their streams."""
     folder, _ = compiled
@@ -108,6 +111,7 @@ def test_a_trace_shows_the_queues(compiled):
     assert processes.check_started(events) or "tp" in folder.name
 
 
+@pytest.mark.part(2)
 def test_steps_are_graphs(compiled):
     """Steps are recorded as CUDA graphs that include NCCL's collectives. Results have the same bits without graphs."""
     folder, _ = compiled

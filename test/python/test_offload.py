@@ -72,6 +72,7 @@ def test_every_bit_is_the_same(made, plan):
     assert_same(train(folder, compile_plan(plan, True), "--steps", STEPS), plain)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("plan", lanes.some(["whole", "bf16", "zero 3", "gpipe", "1f1b", "zb-h1", "dp and tp"], ["bf16", "gpipe", "zb-h1", "dp and tp"]))
 def test_every_bit_is_the_same_with_activations(made, plan):
     folder, compile_plan = made

@@ -35,6 +35,7 @@ def translate(path, folder, *flags, expect=0):
 # ---- training ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("name", ["gpt2_eager", "llama_eager", "regressor"])
@@ -82,6 +83,7 @@ def test_megatron_splits_what_it_splits_from_pt2(tmp_path, exports):
     assert from_onnx == from_pt2 and any("tp" in s for all in from_onnx.values() for s in all)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
 def test_default_export_says_what_it_cannot_train(tmp_path, exports, name):
     """In the default export, torch's optimizer folds weights into constants and merges parameters with equal values. A warning lists them."""
@@ -204,6 +206,7 @@ def test_first_step_of_the_default_export(tmp_path, exports, name, mesh):
     assert max(errors.values(), default=0) <= 1, errors
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["bert", "opt", "gpt2"])
 def test_parameters_that_are_merged_have_one_shape(tmp_path, exports, name):
     """A folded weight matrix is not mistaken for a merged bias of the same module."""

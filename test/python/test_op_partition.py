@@ -76,6 +76,7 @@ def check_split(name, mesh, split, tmp_path):
     return plan.read_text()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name,ranks,split", SPLITS + RANDOM_SPLITS)
 def test_split(name, ranks, split, tmp_path):
     assert '{"tp"}' in check_split(name, f'"tp" = {ranks} : tensor', split, tmp_path), "nothing is split"

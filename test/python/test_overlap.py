@@ -162,6 +162,7 @@ def fake(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("mesh,flags", [("tp=2", ()), ("tp=2", SP), ("dp=4,tp=2", SP)], ids=["tp", "sp", "one sample"])
 def test_streams_compute_the_same(tmp_path, fake, mesh, flags):
     """A separate communication stream does not change results, except for a few roundings with chunks."""

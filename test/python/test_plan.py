@@ -46,6 +46,7 @@ def added_by_a_layer(folder, name, policy, mesh="tp=2"):
     return {key: counts[1][key] - counts[0][key] for key in counts[1] | counts[0] if counts[1][key] != counts[0][key]}
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", ["gpt", "gpt2", "llama"])
 def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
     added = added_by_a_layer(tmp_path, name, "megatron")
@@ -55,6 +56,7 @@ def test_megatron_has_two_all_reduces_a_layer_each_way(tmp_path, name):
     assert backward == 2, added
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name, mesh", [("gpt", "tp=2"), ("gpt2", "tp=2"), ("llama", "tp=2"), ("gpt2", "dp=2,tp=2")])
 def test_sequence_parallelism_gathers_and_scatters_twice_per_layer_each_way(tmp_path, name, mesh):
     """See Korthikanti et al., 2022, figure 5. Weight gradients repeat the all-gathers of forward, which saves only shards (section 4.2.2)."""

@@ -55,6 +55,7 @@ def test_a_searched_plan_trains_like_one_rank(gpt, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", AUTOMATIC)
 @pytest.mark.usefixtures("one_thread")
 def test_an_automatic_plan_equals_pytorch(tmp_path, exports, name):

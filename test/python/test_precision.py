@@ -69,6 +69,7 @@ LAYOUTS = {  # mesh: (flags, the maximum of the distance from f32, divided by au
 }  # fmt: skip
 
 
+@pytest.mark.part(2)
 @lanes.product(name=["gpt2", "llama"], precision=list(DTYPES), mesh=list(LAYOUTS))
 def test_trains_as_autocast(tmp_path, references, name, precision, mesh):
     """After 50 steps, the weights are about as close to f32 weights as autocast's are. Every loss is within 2 % of autocast's."""
@@ -138,6 +139,7 @@ def overflowing(unit=100.0):
     return model
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("mesh", ["dp=1", "tp=2,pp=2", "dp=2,tp=2"])
 def test_overflow_on_one_rank_skips_the_step_everywhere(tmp_path, mesh):
     model = overflowing(60000.0)
@@ -198,6 +200,7 @@ def test_copies_follow_their_weights(tmp_path):
     assert oracle.read_losses(tmp_path / "again.txt") == losses["file"][2:]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("saved, loaded", [
     lanes.full("fp16", "fp32"), ("fp32", "fp16"), lanes.full("bf16", "fp32"), ("fp16", "bf16"), ("bf16", "half"), ("half", "fp32")])  # fmt: skip
 def test_checkpoints_go_from_one_precision_to_another(tmp_path, saved, loaded):

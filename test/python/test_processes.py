@@ -137,6 +137,7 @@ def start_by_file(command, folder, file, ranks, **more):
 LEFT = {"parashard_rendezvous": 2, "job": 7, "secret": "00" * 32, "port": 9, "addresses": ["127.0.0.1"]}  # no process listens at this address
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("left", [None, LEFT], ids=["new", "left by a job that was killed"])
 def test_processes_connect_by_a_file(tmp_path, compiled, left):
     """The ranks that search for rank 0 start first."""
@@ -375,6 +376,7 @@ def test_files_that_differ_between_hosts_are_refused(two_hosts, program, change,
     assert "differs between rank 1 and rank 0" in said or "but rank 0 reads no further file" in said
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("before", [(), ("--load", "latest")])
 def test_folder_that_is_not_shared_is_refused_at_the_start(two_hosts, program, before):
     flags = (*TRAIN, *before, "--losses", "l.txt", "--save", "apart")
@@ -495,6 +497,7 @@ def test_other_flags_on_a_rank_are_refused(tmp_path, program):
     assert not (tmp_path / "w.safetensors").exists()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("how", ["hand", "mpirun"])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["dp pp", "pp dp"])
 def test_another_program_on_a_rank_is_refused(tmp_path, exports, program, how, order):

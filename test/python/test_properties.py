@@ -15,6 +15,7 @@ def weights_of(result):
     return (result.folder / "weights.safetensors").read_bytes()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["gpt", "gpt_dropout"])
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 def test_two_runs_have_the_same_bits(tmp_path, exports, mesh, name):
@@ -31,6 +32,7 @@ def test_two_runs_have_the_same_bits(tmp_path, exports, mesh, name):
     assert weights_of(runs[0]) == weights_of(runs[1])
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("mesh,micro_batches,batch", [("dp=2", 1, 4), ("tp=2", 1, 4), ("dp=1", 4, 1)])
 def test_dropout_is_the_same_on_every_layout(tmp_path, mesh, micro_batches, batch):
     """With dropout 0.1, the losses of 4 samples per step equal those of one rank, for any layout."""
@@ -55,6 +57,7 @@ def test_masks_of_dropout_differ_between_steps(tmp_path):
     assert len(set(result.losses)) == 4
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["gpt", "gpt2", "llama", "mlp"])
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 def test_exported_weights_load_and_give_the_loss_of_the_evaluation(tmp_path, exports, name, mesh):

@@ -87,6 +87,7 @@ def test_model(exports, tmp_path, name, precision, architecture):
     assert spills(done.stderr) == []
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("architecture", ["sm_86", "sm_88", "sm_89", "sm_103", "sm_110", "sm_120", "sm_121"])
 def test_other_architectures(exports, tmp_path, architecture):
     """Each of these architectures needs another version of PTX."""

@@ -60,6 +60,7 @@ def written():
     return models.Model("written", Written(), {"x": torch.randn(4, 8)})
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("make, mesh, micro_batches, modules", [
     lanes.full(written, "dp=1", 1, "blocks.*"), (written, "dp=2", 2, "blocks.1"),
     lanes.full(models.gpt, "dp=1", 1, "blocks.*.attention"),
@@ -82,6 +83,7 @@ def test_every_mode_has_the_same_bits(tmp_path, make, mesh, micro_batches, modul
             assert size < most, mode
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name, mesh, schedule, chunks, flags", [
     lanes.full("gpt2_deep", "pp=2", "gpipe", 1, ()), lanes.full("gpt2_deep", "pp=2", "zb-h1", 1, ()), ("llama_deep", "dp=2,pp=2", "1f1b", 1, ("--zero", "3")),
     ("gpt2_deep", "pp=2", "zb-v", 2, ()), ("bert", "pp=2,tp=2", "interleaved", 2, ())])  # fmt: skip
@@ -206,6 +208,7 @@ def test_a_budget_is_held_with_the_same_bits(tmp_path, exports, name, mesh, micr
         assert differing(whole, found) == [], part
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("make", [lambda: models.gpt(layers=6), lambda: models.llama(layers=6)], ids=["gpt", "llama"])
 def test_more_memory_costs_less_time(tmp_path, make):
     """A budget adds no more time than `full` or `selective` with the same memory, and nearly all of the budget is used."""

@@ -58,6 +58,7 @@ def predict(folder, model, policy):
     return json.loads(run("ps-plan", model, "--plan", plan, *H100, "--predict").stdout)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["gpt", "llama"])
 def test_finds_megatron_with_sequence_parallelism(tmp_path, name):
     """The plan of searched+memory has the step time and the memory of megatron+sp. The plan of searched is at least as fast."""

@@ -460,6 +460,7 @@ def test_fused_ops_of_sixteen_bits(tmp_path, kind, dtype, unit):
     check_sixteen_bits(tmp_path, Sixteen(kind), dtype, unit)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("kind", ["repeated", "the second, repeated", "the first two", "every second", "joined"])
 def test_gradient_of_some_positions(tmp_path, kind, mesh):
@@ -470,6 +471,7 @@ STOPPED = ["region", "two results", "enabled", "detach", "decorated", "target ne
            "term", "balanced", "buffer"]  # fmt: skip
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("decomposed", [False, True], ids=["exported", "decomposed"])
 @pytest.mark.parametrize("kind", STOPPED)
 def test_stopped_gradient(tmp_path, kind, decomposed):

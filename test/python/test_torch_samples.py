@@ -1,11 +1,11 @@
-"""Ops equal PyTorch on the samples of PyTorch's own tests. The test draws 16 ops, other ones each day; the script torch_samples.py compares all ops."""
+"""Ops equal PyTorch on the samples of PyTorch's own tests. The test draws 8 ops, other ones each day; the script torch_samples.py compares all ops."""
 import datetime
 import os
 import random
 
 import torch_samples
 
-OPS = int(os.environ.get("PARASHARD_TORCH_SAMPLES_OPS", 16))
+OPS = int(os.environ.get("PARASHARD_TORCH_SAMPLES_OPS", 8))
 
 
 def test_ops_of_the_day(tmp_path):

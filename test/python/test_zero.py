@@ -21,6 +21,7 @@ def test_equals_pytorch(tmp_path, exports, case):
     assert comparison.failures() == []
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name, mesh, stage", [("gpt", "dp=4", 3), ("gpt2", "dp=4", 1), ("llama", "dp=2,tp=2", 3), ("llama", "dp=4", 2)])
 def test_sizes_that_do_not_divide_equal_pytorch(tmp_path, name, mesh, stage):
     """Some shards have padding, and some are empty."""
@@ -41,6 +42,7 @@ def bytes_by_kind(program):
     return {kind: float(value) * units[unit] for kind, value, unit in rows}
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 @pytest.mark.parametrize("mesh, shards", [("dp=2", 2), ("dp=4", 4), ("dp=2,tp=2", 2)])
 def test_bytes_of_a_rank_are_those_of_the_formula(tmp_path, exports, name, mesh, shards):
