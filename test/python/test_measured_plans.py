@@ -63,6 +63,9 @@ def test_the_fastest_measured_plan_is_chosen(gpt, plans, tmp_path):
     assert written == plan
     done = run("ps-plan", "--diff", best, plans / f"{second}.json")
     assert done.returncode == 0 and "measured step" in done.stdout
+    (tmp_path / "other.json").write_text(json.dumps({**plan, "predicted": {"step_s": -1}}))
+    done = run("ps-plan", "--diff", best, tmp_path / "other.json")
+    assert done.returncode == 2 and '"step_s" is -1' in done.stderr
     done = run("ps-plan", "--diff", best, plans / f"{second}.json", "--zero", 1)
     assert done.returncode == 2 and "--zero has no effect on plans that are compared by --diff; remove it" in done.stderr
     done = run("ps-compile", gpt, "--plan", best, "-o", tmp_path / "m.mlir", "--stop-after", "planned")

@@ -4,11 +4,8 @@
 #include "lib/Costs/Quantity.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Files.h"
-#include "lib/Support/JsonDocument.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -86,74 +83,66 @@ llvm::Error refuseOthers(const FlagTable &table, llvm::ArrayRef<llvm::StringRef>
   return llvm::Error::success();
 }
 
-static llvm::Error fail(const std::string &path, const llvm::Twine &message) {
-  return ps::createFlagError("diff \"" + path + "\"", ": " + message);
-}
-
-/// Reads a plan file. Fails for an unknown key.
-static llvm::Expected<llvm::json::Object> readPlan(const FlagTable &table,
-                                                   const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer)
-    return fail(path, "cannot be read: " + buffer.getError().message());
-  llvm::Expected<llvm::json::Value> value = support::parseJson((*buffer)->getBuffer());
-  if (!value)
-    return fail(path, llvm::toString(value.takeError()));
-  llvm::json::Object *plan = value->getAsObject();
+/// Reads a plan file. Fails for unknown keys and bad values.
+static llvm::Expected<PlanFile> readPlan(const FlagTable &table, const std::string &path) {
+  llvm::Expected<PlanFile> plan = table.parsePlan(path);
   if (!plan)
-    return fail(path, "is not a plan; expected an object of flags, such as {\"mesh\": \"dp=2\"}");
-  std::vector<std::string> known = table.listPlanFlags();
-  known.insert(known.end(), {"predicted", "measured"});
-  for (const auto &[key, member] : *plan)
-    if (!llvm::is_contained(known, key))
-      return fail(path, table.describeBadKey(key.str()));
-  return std::move(*plan);
-}
-
-static std::string print(const llvm::json::Value *value) {
-  if (!value)
-    return "-";
-  if (auto text = value->getAsString())
-    return text->str();
-  std::string printed;
-  llvm::raw_string_ostream(printed) << *value;
-  return printed;
+    return ps::createFlagError("diff \"" + path + "\"", ": " + llvm::toString(plan.takeError()));
+  return plan;
 }
 
 /// Adds the predicted and measured figures of two plans to a table.
-static void addFigures(const llvm::json::Object &first, const llvm::json::Object &second,
+static void addFigures(const PlanFile &first, const PlanFile &second,
                        std::vector<std::vector<std::string>> &rows) {
-  auto add = [&](llvm::StringRef kind, llvm::StringRef key, llvm::StringRef title, auto format) {
-    auto get = [&](const llvm::json::Object &plan) {
-      const llvm::json::Object *figures = plan.getObject(kind);
-      return figures ? figures->getNumber(key) : std::nullopt;
-    };
+  auto add = [&](llvm::StringRef title, auto get, auto format) {
     std::optional<double> a = get(first), b = get(second);
     if (a || b)
       rows.push_back({title.str(), a ? format(*a) : "-", b ? format(*b) : "-"});
   };
+  auto getPredicted = [](auto member) {
+    return [=](const PlanFile &plan) -> std::optional<double> {
+      double value = plan.predicted ? double((*plan.predicted).*member) : 0;
+      return value > 0 ? std::optional(value) : std::nullopt;
+    };
+  };
+  auto getMeasured = [](const PlanFile &plan) -> std::optional<double> {
+    return plan.measured ? std::optional(plan.measured->seconds) : std::nullopt;
+  };
   auto printTime = [](double s) { return costs::printSeconds(s); };
-  add("predicted", "step_s", "predicted step", printTime);
-  add("measured", "step_s", "measured step", printTime);
-  add("predicted", "memory_bytes", "predicted memory",
+  add("predicted step", getPredicted(&PlanPrediction::seconds), printTime);
+  add("measured step", getMeasured, printTime);
+  add("predicted memory", getPredicted(&PlanPrediction::memoryBytes),
       [](double bytes) { return sharding::formatBytes(int64_t(bytes)); });
-  add("predicted", "mfu", "predicted MFU",
+  add("predicted MFU", getPredicted(&PlanPrediction::mfu),
       [](double mfu) { return llvm::formatv("{0:f1} %", 100 * mfu).str(); });
+}
+
+/// Adds the numbers of parameters to a table, if the plans are for models of different sizes.
+static void addModels(const PlanFile &first, const PlanFile &second,
+                      std::vector<std::vector<std::string>> &rows) {
+  auto get = [](const PlanFile &plan) {
+    return plan.predicted ? plan.predicted->parameters : std::nullopt;
+  };
+  std::optional<int64_t> a = get(first), b = get(second);
+  if (a && b && *a != *b)
+    rows.push_back({"parameters of the model", std::to_string(*a), std::to_string(*b)});
 }
 
 llvm::Error printDifference(const FlagTable &table, const std::string &first,
                             const std::string &second, llvm::raw_ostream &os) {
-  llvm::Expected<llvm::json::Object> a = readPlan(table, first);
+  llvm::Expected<PlanFile> a = readPlan(table, first);
   if (!a)
     return a.takeError();
-  llvm::Expected<llvm::json::Object> b = readPlan(table, second);
+  llvm::Expected<PlanFile> b = readPlan(table, second);
   if (!b)
     return b.takeError();
   std::vector<std::vector<std::string>> rows = {{"", first, second}};
+  auto print = [](const std::string &text) { return text.empty() ? "-" : text; };
   for (const std::string &flag : table.listPlanFlags())
     if (std::string x = print(a->get(flag)), y = print(b->get(flag)); x != y)
       rows.push_back({flag, x, y});
   bool areEqual = rows.size() == 1;
+  addModels(*a, *b, rows);
   addFigures(*a, *b, rows);
   if (areEqual)
     os << "the flags of both plans are equal\n";
