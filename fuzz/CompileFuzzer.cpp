@@ -79,7 +79,7 @@ static void emitObject(mlir::ModuleOp module) {
   Payload payload;
   if (mlir::failed(ProgramTable(module, kernels).write(options, payload, os)))
     return;
-  addKernelTable(*object, "psrt_program_kernels", kernels.getNames(), /*isEmpty=*/false);
+  addKernelTable(*object, "psrt_program_kernels", kernels.getNames(), /*hasNullAddresses=*/false);
   setenv("XDG_CACHE_HOME", fuzz::getFolder().c_str(), /*replace=*/1); // for the objects of kernels
   (void)target.writeObjects(*object, fuzz::getFolder() + "/model.a");
 }

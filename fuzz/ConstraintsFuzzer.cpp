@@ -19,8 +19,8 @@ static bool readFlag(llvm::StringRef flag, llvm::StringRef text, PlanNumbers &nu
   }
   if (flag == "ranks" || flag == "global-batch") {
     int64_t &number = flag == "ranks" ? numbers.ranks : numbers.globalBatch;
-    constexpr int64_t kMost = 1 << 19;
-    return !text.getAsInteger(10, number) && number >= 1 && number <= kMost;
+    constexpr int64_t kMax = 1 << 19;
+    return !text.getAsInteger(10, number) && number >= 1 && number <= kMax;
   }
   auto choices = Choices::parse(text);
   if (!choices)

@@ -11,10 +11,10 @@ namespace fuzz {
 /// Returns a context that prints no diagnostics. The context is replaced regularly, because types
 /// and attributes accumulate in it.
 inline mlir::MLIRContext &getContext() {
-  static constexpr unsigned kMostUses = 500;
+  static constexpr unsigned kMaxUses = 500;
   static std::unique_ptr<mlir::MLIRContext> context;
   static unsigned uses = 0;
-  if (!context || ++uses % kMostUses == 0) {
+  if (!context || ++uses % kMaxUses == 0) {
     context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
     context->getDiagEngine().registerHandler([](mlir::Diagnostic &) { return mlir::success(); });
   }

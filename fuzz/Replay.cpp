@@ -44,11 +44,11 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize) {
 namespace {
 /// Memory limit. Inputs have a few kB, so only a reader that trusts a size in its input exceeds the
 /// limit.
-constexpr rlim_t kMostMemory = rlim_t(2) << 30;
+constexpr rlim_t kMaxMemory = rlim_t(2) << 30;
 /// Time limit for the run of one mutation. A run that exceeds the limit is a failure.
-constexpr unsigned kMostSeconds = 30;
+constexpr unsigned kMaxSeconds = 30;
 /// Factor by which a mutation may enlarge an input.
-constexpr size_t kMostGrowth = 2;
+constexpr size_t kMaxGrowth = 2;
 
 Bytes current; ///< the input being run
 
@@ -85,7 +85,7 @@ Bytes readFile(const std::string &path) {
 
 size_t mutate(Bytes &input, unsigned seed) {
   size_t size = input.size();
-  input.resize(size * kMostGrowth + 16);
+  input.resize(size * kMaxGrowth + 16);
   size = LLVMFuzzerCustomMutator ? LLVMFuzzerCustomMutator(input.data(), size, input.size(), seed)
                                  : LLVMFuzzerMutate(input.data(), size, input.size());
   return size;
@@ -105,7 +105,7 @@ void runMutations(const std::vector<std::string> &paths, unsigned seed, unsigned
     current = inputs[random() % inputs.size()];
     for (unsigned changes = 1 + random() % 2; changes > 0; --changes)
       current.resize(mutate(current, unsigned(random())));
-    alarm(kMostSeconds);
+    alarm(kMaxSeconds);
     LLVMFuzzerTestOneInput(current.data(), current.size());
     alarm(0);
     if ((i + 1) % 100 == 0)
@@ -125,7 +125,7 @@ void runFiles(const std::vector<std::string> &paths) {
 } // namespace
 
 int main(int argc, char **argv) {
-  struct rlimit limit{kMostMemory, kMostMemory};
+  struct rlimit limit{kMaxMemory, kMaxMemory};
   setrlimit(RLIMIT_DATA, &limit);
   unsigned runs = 0, seed = 1;
   std::vector<std::string> arguments;

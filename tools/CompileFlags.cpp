@@ -13,7 +13,7 @@ namespace parashard {
 void addModelFlags(FlagTable &t, CompileFlags &f) {
   CompileOptions &c = f.options;
   using enum ps::Level;
-  constexpr int64_t kMostElements = int64_t(1) << 40; // limit for the elements of a tensor
+  constexpr int64_t kMaxElements = int64_t(1) << 40; // limit for the elements of a tensor
   t.add({"dim", "DIM=N",
          "size of a dynamic dim: input_ids.1=512, or s72=512 by its symbol; repeatable", Imported},
         c.dims);
@@ -23,7 +23,7 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
                  "x dp); sets a dynamic batch dim; a static batch dim must have this size",
          .level = Imported,
          .inPlan = true},
-        c.batch, {1, kMostElements});
+        c.batch, {1, kMaxElements});
   t.add({"batch-dim", "INPUT=D",
          "batch dim of an input: INPUT=D (default 0); INPUT=none: this input has no batch dim; "
          "none: no input has a batch dim",
@@ -252,10 +252,15 @@ void addTargetFlag(FlagTable &t, std::string &target) {
 }
 
 Error checkTarget(StringRef target) {
-  if (support::isTargetName(target))
-    return Error::success();
-  return ps::createFlagError("target",
-                             " takes " + Twine(support::kTargetNames) + ", not '" + target + "'");
+  if (!support::isTargetName(target))
+    return ps::createFlagError("target",
+                               " takes " + Twine(support::kTargetNames) + ", not '" + target + "'");
+  unsigned architecture = support::getArchitecture(target);
+  if (target.starts_with("cuda:sm_") && architecture < support::kMinArchitecture)
+    return ps::createFlagError("target " + target, ": unsupported architecture; use cuda:sm_" +
+                                                       Twine(support::kMinArchitecture) +
+                                                       " or a later one");
+  return Error::success();
 }
 
 void addUpdateFlags(FlagTable &t, CompileOptions &c) {
@@ -290,12 +295,12 @@ Error finishCompileFlags(const FlagTable &table, CompileFlags &f) {
                                    ": a step has " + Twine(*f.globalBatch) + " / B micro-batches");
   if (f.globalBatch)
     c.microBatches = *f.globalBatch / *c.batch;
-  if (c.microBatches > schedules::kMostMicroBatches)
+  if (c.microBatches > schedules::kMaxMicroBatches)
     return ps::createFlagError(
         (f.globalBatch ? "global-batch " + std::to_string(*f.globalBatch) + " gives "
                        : "micro-batches ") +
             Twine(c.microBatches) + (f.globalBatch ? " micro-batches" : ""),
-        ": a step has at most " + Twine(schedules::kMostMicroBatches) +
+        ": a step has at most " + Twine(schedules::kMaxMicroBatches) +
             " micro-batches; use fewer micro-batches, with a larger --batch");
   Expected<schedules::PlacementKind> placement = schedules::findPlacement(c.schedule);
   if (!placement)

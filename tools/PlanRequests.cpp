@@ -90,7 +90,7 @@ namespace {
 llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster,
                       PlanRequest &request) {
   // The program of a class table has twice as many ranks as the tensor axis.
-  constexpr int64_t kMost = int64_t(1) << 19;
+  constexpr int64_t kMax = int64_t(1) << 19;
   if (!cluster.ranks && !options.ranks)
     return llvm::createStringError(
         "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N");
@@ -102,7 +102,7 @@ llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster
   request.ranksFlag =
       cluster.ranks ? "cluster " + options.cluster : "ranks " + std::to_string(request.ranks);
   int64_t most =
-      std::min(kMost, cluster.cluster ? cluster.cluster->getMostRanks().value_or(kMost) : kMost);
+      std::min(kMax, cluster.cluster ? cluster.cluster->getMostRanks().value_or(kMax) : kMax);
   if (request.ranks > most)
     return createFlagError(request.ranksFlag, ": a mesh on " + cluster.name + " has at most " +
                                                   llvm::Twine(most) + " ranks");
@@ -132,7 +132,7 @@ llvm::Expected<PlanRequest> makeRequest(const FlagTable &table, const CompileFla
                                         const GivenCluster &cluster, llvm::StringRef memoryFlag,
                                         llvm::StringRef memory) {
   // The search lists all divisors of the global batch.
-  constexpr int64_t kMostSamples = int64_t(1) << 22;
+  constexpr int64_t kMaxSamples = int64_t(1) << 22;
   PlanRequest request;
   request.options = compile.options;
   request.memoryFlag = memoryFlag.str();
@@ -141,9 +141,9 @@ llvm::Expected<PlanRequest> makeRequest(const FlagTable &table, const CompileFla
   request.options.ranks.reset();
   request.options.cluster = cluster.name; // without ranks: the search also compiles smaller meshes
   request.globalBatch = compile.globalBatch.value_or(0);
-  if (request.globalBatch > kMostSamples)
+  if (request.globalBatch > kMaxSamples)
     return createFlagError("global-batch " + llvm::Twine(request.globalBatch),
-                           ": a search takes at most " + llvm::Twine(kMostSamples) + " samples");
+                           ": a search takes at most " + llvm::Twine(kMaxSamples) + " samples");
   if (llvm::Error error = readMemory(memoryFlag, memory, cluster, request))
     return std::move(error);
   request.constraints = table.getConstraints();

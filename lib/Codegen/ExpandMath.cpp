@@ -25,7 +25,7 @@ template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
-    constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1, kMost = 0x1p48;
+    constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1, kMax = 0x1p48;
     constexpr double kHalfPi[] = {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54};
     if (!getElementTypeOrSelf(op.getType()).isF32())
       return rewriter.notifyMatchFailure(op, "is not of f32");
@@ -50,7 +50,7 @@ template <typename Op> struct ExpandCircular : OpRewritePattern<Op> {
     Value isNegative = m.compare(arith::CmpFPredicate::OGE, quadrant, m.constant(k, 2));
     result = m.select(isNegative, m.neg(result), result);
     Value hasMeaning =
-        m.compare(arith::CmpFPredicate::OLT, m.unary<math::AbsFOp>(x), m.constant(x, kMost));
+        m.compare(arith::CmpFPredicate::OLT, m.unary<math::AbsFOp>(x), m.constant(x, kMax));
     rewriter.replaceOp(op, m.select(hasMeaning, result, m.constant(result, std::nan(""))));
     return success();
   }

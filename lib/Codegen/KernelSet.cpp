@@ -90,7 +90,7 @@ const SmallVector<KernelCall> *KernelSet::get(ps::FusedOp op, const FusedContext
     if (llvm::all_of(piece.outputs, [](const OutputRequest &o) { return isEmpty(o.value); }))
       continue;
     IterationSpace space;
-    if (failed(space.analyze(getBodyOps(op), piece.outputs, getMostChunks(op)))) {
+    if (failed(space.analyze(getBodyOps(op), piece.outputs, getMaxChunks(op)))) {
       op.emitOpError("cannot be compiled to one kernel: ") << space.getReason();
       return nullptr;
     }

@@ -45,13 +45,13 @@ static llvm::Error checkOverlap(llvm::StringRef overlap) {
 }
 
 static llvm::Error checkAlignDims(llvm::StringRef align) {
-  constexpr int64_t kMost = 4096;
+  constexpr int64_t kMax = 4096;
   int64_t multiple = 0;
   if (align == "auto" || align == "off" ||
-      (!align.getAsInteger(10, multiple) && multiple >= 1 && multiple <= kMost))
+      (!align.getAsInteger(10, multiple) && multiple >= 1 && multiple <= kMax))
     return llvm::Error::success();
   return createFlagError("align-dims", " takes auto, off, or a number from 1 to " +
-                                           llvm::Twine(kMost) + ", not '" + align + "'");
+                                           llvm::Twine(kMax) + ", not '" + align + "'");
 }
 
 static llvm::Error checkMatmulEpilogues(const CompileOptions &options) {
@@ -164,19 +164,19 @@ static llvm::Error checkChunks(const CompileOptions &options,
   for (const schedules::Schedule &schedule : schedules::getSchedules()) {
     if (placement.ranks == 1 || schedule.name != options.schedule)
       continue;
-    if (chunks < schedule.leastChunks)
+    if (chunks < schedule.minChunks)
       return createFlagError("schedule " + options.schedule,
-                             " needs at least " + llvm::Twine(schedule.leastChunks) +
+                             " needs at least " + llvm::Twine(schedule.minChunks) +
                                  " chunks per pipeline coordinate, and --num-chunks is " +
                                  llvm::Twine(chunks) + "; add --num-chunks " +
-                                 llvm::Twine(schedule.leastChunks));
-    if (chunks > schedule.mostChunks)
+                                 llvm::Twine(schedule.minChunks));
+    if (chunks > schedule.maxChunks)
       return createFlagError("schedule " + options.schedule,
-                             " takes at most " + llvm::Twine(schedule.mostChunks) +
-                                 (schedule.mostChunks == 1 ? " chunk" : " chunks") +
+                             " takes at most " + llvm::Twine(schedule.maxChunks) +
+                                 (schedule.maxChunks == 1 ? " chunk" : " chunks") +
                                  " per pipeline coordinate, and --num-chunks is " +
                                  llvm::Twine(chunks) + "; use --num-chunks " +
-                                 llvm::Twine(schedule.mostChunks) + " or another schedule");
+                                 llvm::Twine(schedule.maxChunks) + " or another schedule");
   }
   return llvm::Error::success();
 }

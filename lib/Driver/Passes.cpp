@@ -178,7 +178,7 @@ PassText makeAlignDims(const CompileOptions &o) {
   PassText pass("ps-align-dims");
   if (o.alignDims != "auto")
     return pass.option("multiple", o.alignDims == "off" ? "1" : o.alignDims)
-        .option("most-waste", kAnyWaste);
+        .option("max-waste", kAnyWaste);
   return pass.option("multiple", llvm::StringRef(o.target).starts_with("cuda") ? kOfGpu : 1);
 }
 
@@ -231,7 +231,7 @@ std::vector<std::string> partitionedPasses(const CompileOptions &o) {
   bool isGpu = llvm::StringRef(o.target).starts_with("cuda");
   bool activates = o.matmulEpilogues == "on";
   if (isGpu)
-    fuse.option("most-chunks", kChunksOfGpu)
+    fuse.option("max-chunks", kChunksOfGpu)
         .enable("biases", true)
         .enable("activations", activates)
         .enable("sums", true)

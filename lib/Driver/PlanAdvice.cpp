@@ -156,7 +156,7 @@ private:
       return;
     for (const schedules::Schedule &schedule : schedules::getSchedules())
       for (int64_t chunks : kSearchedChunks)
-        if (schedule.leastChunks <= chunks && chunks <= schedule.mostChunks) {
+        if (schedule.minChunks <= chunks && chunks <= schedule.maxChunks) {
           std::string text = ps::spellFlag("schedule") + " " + schedule.name;
           if (chunks > 1)
             text += " --num-chunks " + std::to_string(chunks);
@@ -177,10 +177,10 @@ class Changes {
 public:
   Changes(PlanSearch &search, const SearchProblem &problem) : search(search), problem(problem) {}
 
-  /// `leastBytes`: the memory of the leanest plan; nullopt if the memory is not the reason.
-  std::vector<std::string> find(std::optional<double> leastBytes) {
-    if (leastBytes)
-      tryMemory(*leastBytes);
+  /// `minBytes`: the memory of the leanest plan; nullopt if the memory is not the reason.
+  std::vector<std::string> find(std::optional<double> minBytes) {
+    if (minBytes)
+      tryMemory(*minBytes);
     for (const auto &[flag, choices] : problem.constraints.flags) {
       SearchProblem relaxed = problem;
       relaxed.constraints.flags.erase(flag);
@@ -194,7 +194,7 @@ public:
     }
     tryPrecision();
     tryGlobalBatch();
-    if (leastBytes)
+    if (minBytes)
       tryMicroBatches();
     tryRanks();
     changes.insert(changes.end(), notes.begin(), notes.end());

@@ -80,13 +80,13 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   modelKey = llvm::formatv("{0}|{1}|{2}", support::hashText(writeBytecode(*module)), file.getSize(),
                            file.getLastModificationTime().time_since_epoch().count());
   if (llvm::Expected<costs::SizedCluster> cluster = costs::findCluster(request.options.cluster))
-    mostRanks = cluster->cluster.getMostRanks();
+    maxRanks = cluster->cluster.getMostRanks();
   else
     llvm::consumeError(cluster.takeError()); // the search reports the error
   if (failed(lower(*module, options, ps::Level::Training)))
     return print(), failure();
   exportedBatch = findBatch(*module);
-  leastBatch = mostBatch = exportedBatch.value_or(1);
+  minBatch = maxBatch = exportedBatch.value_or(1);
   // If possible, replaces the notes by those of an import with another batch. A note that the batch
   // keeps its exported size would be wrong, because each plan chooses the batch.
   isFixed = !findOtherBatch(notes);
@@ -106,7 +106,7 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
 /// export may have a minimum or a maximum. Replaces `notes` by the notes of this import. Returns
 /// false if the export or a flag fixes the batch.
 bool PlanCompiler::findOtherBatch(std::vector<std::string> &notes) {
-  int64_t batch = leastBatch;
+  int64_t batch = minBatch;
   bool isFound = false;
   // Tries the global batch first, because most exports allow it. Smaller batches are then known to
   // be allowed, without further imports.
@@ -126,7 +126,7 @@ bool PlanCompiler::allowsBatch(int64_t batch) {
 /// Like `allowsBatch`, but does not record a failure. If this call imports the model successfully,
 /// stores the notes of the import in `notes` (unless null).
 bool PlanCompiler::tryBatch(int64_t batch, std::vector<std::string> *notes) {
-  if (leastBatch <= batch && batch <= mostBatch)
+  if (minBatch <= batch && batch <= maxBatch)
     return true;
   auto [found, isNew] = triedBatches.try_emplace(batch);
   std::string &reason = found->second;
@@ -138,8 +138,8 @@ bool PlanCompiler::tryBatch(int64_t batch, std::vector<std::string> *notes) {
   }
   if (!imported[batch].whole)
     return false;
-  leastBatch = std::min(leastBatch, batch);
-  mostBatch = std::max(mostBatch, batch);
+  minBatch = std::min(minBatch, batch);
+  maxBatch = std::max(maxBatch, batch);
   return true;
 }
 
@@ -334,7 +334,7 @@ PlanCompiler::Sharded &PlanCompiler::shard(const CompileOptions &options, bool i
 }
 
 void PlanCompiler::prepare(llvm::ArrayRef<Candidate> candidates) {
-  if (sharded.size() > kMostSharded)
+  if (sharded.size() > kMaxSharded)
     sharded.clear();
   std::map<std::string, CompileOptions> different;
   for (const Candidate &candidate : candidates)

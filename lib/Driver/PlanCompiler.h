@@ -39,7 +39,7 @@ public:
   /// number instead if the export fixes the batch or does not allow twice the samples, or if the
   /// cluster has fewer than 2 * tp ranks.
   int64_t getTableShards(const planner::Candidate &candidate) {
-    bool isTooLarge = mostRanks && 2 * candidate.tp > *mostRanks;
+    bool isTooLarge = maxRanks && 2 * candidate.tp > *maxRanks;
     bool isRefused = candidate.dp == 1 && !isFixed && !tryBatch(2 * candidate.samples);
     return isFixed || isTooLarge || isRefused ? candidate.dp : 2;
   }
@@ -111,24 +111,24 @@ private:
   Imported &import(int64_t batch, std::vector<std::string> &notes);
   mlir::OwningOpRef<mlir::ModuleOp> copy(int64_t batch, bool isShrunk);
 
-  static constexpr uint64_t kMostCacheBytes = 256 << 20;
+  static constexpr uint64_t kMaxCacheBytes = 256 << 20;
   /// If `sharded` has more models than this limit, the next `prepare` frees all of them. The small
   /// models in `shrunkSharded` stay in memory.
-  static constexpr size_t kMostSharded = 4;
+  static constexpr size_t kMaxSharded = 4;
 
   mlir::MLIRContext &context;
   const PlanRequest &request;
-  support::FileCache cache{"plans", kMostCacheBytes};
+  support::FileCache cache{"plans", kMaxCacheBytes};
   std::string modelKey; ///< identifies the model in the cache
   /// Protects `imported`, `failureReason`, and the maps `sharded` and `shrunkSharded` (but not
   /// their modules).
   std::mutex mutex;
   std::optional<int64_t> exportedBatch;
   bool isFixed = false;
-  std::optional<int64_t> mostRanks; ///< of the cluster; nullopt: any number
-  /// Batches from `leastBatch` to `mostBatch` can be imported, except for single sizes that the
+  std::optional<int64_t> maxRanks; ///< of the cluster; nullopt: any number
+  /// Batches from `minBatch` to `maxBatch` can be imported, except for single sizes that the
   /// export excludes.
-  int64_t leastBatch = 0, mostBatch = 0;
+  int64_t minBatch = 0, maxBatch = 0;
   std::map<int64_t, std::string> triedBatches; ///< import error by batch; empty: success
   int64_t parameters = 0;
   std::string failureReason, batchFailure;

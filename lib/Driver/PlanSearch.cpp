@@ -12,19 +12,19 @@ namespace {
 
 /// Plans whose estimated time is within this factor of the best compiled plan are compiled, too.
 constexpr double kMargin = 1.03;
-/// `kMostFinalists`: the maximum number of plans to compile within `kMargin`. `kMostMisfits`: if
+/// `kMaxFinalists`: the maximum number of plans to compile within `kMargin`. `kMaxMisfits`: if
 /// this many compiled plans do not fit the memory, and no plan fits, the search is repeated with
 /// larger memory estimates.
-/// `kMostLeanest`: if no plan fits, the maximum number of plans to compile to find the leanest.
-constexpr size_t kMostFinalists = 4, kMostMisfits = 2, kMostLeanest = 6;
-constexpr int kMostRounds = 8;
+/// `kMaxLeanest`: if no plan fits, the maximum number of plans to compile to find the leanest.
+constexpr size_t kMaxFinalists = 4, kMaxMisfits = 2, kMaxLeanest = 6;
+constexpr int kMaxRounds = 8;
 /// The number of plans that are compiled in parallel. This number is the same on all machines,
 /// because the answer of the search depends on it.
 constexpr size_t kAtOnce = 2;
 /// The maximum number of pipeline tasks (stages x micro-batches) of all compiled plans. Only the
 /// plans that the request demands may exceed this number. A program of 16,384 tasks takes about ten
 /// seconds to compile.
-constexpr int64_t kMostTasks = 16384;
+constexpr int64_t kMaxTasks = 16384;
 
 } // namespace
 
@@ -114,11 +114,11 @@ public:
   bool wants(const PricedCandidate &plan) {
     bool isFirst = kinds.insert(plan.candidate.getKind()).second;
     double seconds = plan.price.seconds;
-    if (compiled >= wanted && !(compiled < kMostFinalists && seconds <= kMargin * best) &&
+    if (compiled >= wanted && !(compiled < kMaxFinalists && seconds <= kMargin * best) &&
         !(isFirst && seconds <= kKindMargin * best))
       return false;
     tasks += plan.candidate.pp * plan.candidate.chunks * plan.candidate.microBatches;
-    if (compiled >= wanted && tasks > kMostTasks)
+    if (compiled >= wanted && tasks > kMaxTasks)
       return false;
     ++compiled;
     best = std::min(best, seconds);
@@ -172,7 +172,7 @@ llvm::Expected<PlanSearch::Round> PlanSearch::compileFinalists(const SearchResul
   FinalistChooser chooser(request.finalists);
   std::vector<PricedCandidate> chosen;
   size_t misfits = 0;
-  for (size_t i = 0; i < found.plans.size() && (!round.plans.empty() || misfits < kMostMisfits);
+  for (size_t i = 0; i < found.plans.size() && (!round.plans.empty() || misfits < kMaxMisfits);
        ++i) {
     bool isLate = !round.plans.empty() && request.isInterrupted && request.isInterrupted();
     if (isLate || !chooser.wants(found.plans[i]))
@@ -228,12 +228,12 @@ void PlanSearch::preferRobust(const SearchProblem &problem, std::vector<Finalist
 }
 
 /// Compiles the leanest plans, until the estimate of the next plan exceeds the least memory of a
-/// program, or `kMostLeanest` plans are compiled. Returns the plan that needs the least memory;
+/// program, or `kMaxLeanest` plans are compiled. Returns the plan that needs the least memory;
 /// nullopt if none can be compiled.
 llvm::Expected<std::optional<Finalist>>
 PlanSearch::compileLeanest(const SearchProblem &problem, llvm::ArrayRef<PricedCandidate> leanest) {
   std::optional<Finalist> least;
-  for (size_t i = 0; i < std::min(leanest.size(), kMostLeanest); i += kAtOnce) {
+  for (size_t i = 0; i < std::min(leanest.size(), kMaxLeanest); i += kAtOnce) {
     if (least && problem.correctMemory(leanest[i]) > double(least->price->memoryBytes))
       break;
     llvm::Expected<std::vector<Finalist>> compiled =
@@ -251,7 +251,7 @@ llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem)
   auto begin = std::chrono::steady_clock::now();
   Found result;
   SearchProblem estimated = problem;
-  for (int i = 0; i < kMostRounds; ++i) {
+  for (int i = 0; i < kMaxRounds; ++i) {
     std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     estimated.timeLimit = problem.timeLimit - elapsed.count();
     llvm::Expected<SearchResult> found = search(estimated);
@@ -268,7 +268,7 @@ llvm::Expected<PlanSearch::Found> PlanSearch::find(const SearchProblem &problem)
       preferRobust(problem, result.plans);
       return result;
     }
-    bool isLast = found->plans.empty() || !found->isComplete || i + 1 == kMostRounds;
+    bool isLast = found->plans.empty() || !found->isComplete || i + 1 == kMaxRounds;
     if (isLast) {
       llvm::Expected<std::optional<Finalist>> leanest = compileLeanest(estimated, found->leanest);
       if (!leanest)

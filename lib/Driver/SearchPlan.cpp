@@ -111,11 +111,11 @@ static std::string getPolicyName(const Candidate &candidate, const CompileOption
 /// one, and is compared with its own neighbors. Returns the neighbors of the last first plan.
 static std::vector<Alternative> improvePlan(PlanSearch &search, const SearchProblem &problem,
                                             std::vector<Finalist> &plans) {
-  constexpr int kMostSteps = 4;
+  constexpr int kMaxSteps = 4;
   for (int i = 0;; ++i) {
     std::optional<Finalist> faster;
     std::vector<Alternative> neighbors = explainNeighbors(search, problem, plans.front(), faster);
-    if (!faster || i == kMostSteps)
+    if (!faster || i == kMaxSteps)
       return neighbors;
     llvm::erase_if(plans, [&](const Finalist &plan) {
       return isSamePlan(plan.estimate.candidate, faster->estimate.candidate);

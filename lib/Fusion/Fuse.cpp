@@ -117,8 +117,8 @@ static int64_t chooseParts(ArrayRef<int64_t> sizes, int64_t most, int64_t least)
 /// then one over the parts. A single reduction would use only one thread block per result. Example:
 /// the sum of tensor<1048576xf32> with 64 parts sums tensor<64x16384xf32> over dim 1, then
 /// tensor<64xf32>.
-static void splitLongReduction(ps::ReduceOp reduce, int64_t mostChunks) {
-  constexpr int64_t kFewResults = 64, kLong = 1 << 15, kLeast = 1 << 11;
+static void splitLongReduction(ps::ReduceOp reduce, int64_t maxChunks) {
+  constexpr int64_t kFewResults = 64, kLong = 1 << 15, kMin = 1 << 11;
   auto type = cast<RankedTensorType>(reduce.getOperand().getType());
   auto result = cast<RankedTensorType>(reduce.getType());
   int64_t first = result.getRank(), results = result.getNumElements();
@@ -127,7 +127,7 @@ static void splitLongReduction(ps::ReduceOp reduce, int64_t mostChunks) {
   bool isNarrow = isa<FloatType>(type.getElementType()) && type.getElementTypeBitWidth() < 32;
   if (!isTrailing || isNarrow || results > kFewResults || type.getNumElements() < results * kLong)
     return;
-  int64_t parts = chooseParts(type.getShape().drop_front(first), mostChunks / results, kLeast);
+  int64_t parts = chooseParts(type.getShape().drop_front(first), maxChunks / results, kMin);
   if (parts == 1)
     return;
   OpBuilder b(reduce);
@@ -182,7 +182,7 @@ static bool accumulates(Value result) {
   return result.hasOneUse() && isa<ps::AccumulateOp>(*result.user_begin());
 }
 
-static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
+static LogicalResult markWorkspace(ps::FusedOp fused, int64_t maxChunks) {
   Operation *yield = fused.getBody().front().getTerminator();
   auto pieces = getPieces(yield->getOperands());
   if (failed(pieces))
@@ -190,7 +190,7 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   int64_t bytes = 0;
   for (const Piece &piece : *pieces) {
     IterationSpace space;
-    if (failed(space.analyze(getBodyOps(fused), piece.outputs, mostChunks)))
+    if (failed(space.analyze(getBodyOps(fused), piece.outputs, maxChunks)))
       return fused.emitOpError("cannot be compiled to one kernel: ") << space.getReason();
     for (auto [i, output] : llvm::enumerate(space.getOutputs()))
       if (needsPartials(space, output.value.source, accumulates(fused.getResult(piece.results[i]))))
@@ -199,8 +199,8 @@ static LogicalResult markWorkspace(ps::FusedOp fused, int64_t mostChunks) {
   Builder b(fused.getContext());
   if (bytes > 0)
     fused->setAttr(kWorkspaceMark, b.getI64IntegerAttr(bytes));
-  if (bytes > 0 && mostChunks > 0)
-    fused->setAttr(kMostChunksMark, b.getI64IntegerAttr(mostChunks));
+  if (bytes > 0 && maxChunks > 0)
+    fused->setAttr(kMaxChunksMark, b.getI64IntegerAttr(maxChunks));
   return success();
 }
 
@@ -266,7 +266,7 @@ static void markInPlace(ps::WriteOp write) {
 
 namespace {
 struct FuseOptions {
-  int64_t mostChunks = 0;
+  int64_t maxChunks = 0;
   bool biases = false, activations = false, sums = false, float8 = false;
 };
 } // namespace
@@ -279,9 +279,9 @@ static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
     return failure();
   for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
     splitByDims(reduce);
-  if (options.mostChunks > 0)
+  if (options.maxChunks > 0)
     for (auto reduce : llvm::make_early_inc_range(block.getOps<ps::ReduceOp>()))
-      splitLongReduction(reduce, options.mostChunks);
+      splitLongReduction(reduce, options.maxChunks);
   if (options.float8)
     fuseFloat8(block);
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>()))
@@ -300,7 +300,7 @@ static LogicalResult fuse(func::FuncOp function, const FuseOptions &options) {
     copyBeforeAccumulate(accumulate);
   sortTopologically(&block);
   for (auto fused : block.getOps<ps::FusedOp>())
-    if (failed(markWorkspace(fused, options.mostChunks)))
+    if (failed(markWorkspace(fused, options.maxChunks)))
       return failure();
   for (auto write : block.getOps<ps::WriteOp>())
     markInPlace(write);
@@ -315,7 +315,7 @@ struct FusePass : fusion::impl::FusePassBase<FusePass> {
       if (function.isExternal() || !function.getBody().hasOneBlock() ||
           !function->hasAttr(kClassMark))
         continue;
-      if (failed(fuse(function, {mostChunks, biases, activations, sums, float8})))
+      if (failed(fuse(function, {maxChunks, biases, activations, sums, float8})))
         return signalPassFailure();
     }
     if (activations && !hasActivations())

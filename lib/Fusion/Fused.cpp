@@ -53,8 +53,8 @@ SmallVector<Operation *> fusion::getBodyOps(ps::FusedOp op) {
   return ops;
 }
 
-int64_t fusion::getMostChunks(ps::FusedOp op) {
-  auto mark = op->getAttrOfType<IntegerAttr>(kMostChunksMark);
+int64_t fusion::getMaxChunks(ps::FusedOp op) {
+  auto mark = op->getAttrOfType<IntegerAttr>(kMaxChunksMark);
   return mark ? mark.getInt() : 0;
 }
 

@@ -30,9 +30,9 @@ bool needsPartials(const IterationSpace &space, mlir::Value output, bool accumul
 /// to a multiple of 64. Elements of less than 32 bits are stored in 32 bits each.
 int64_t getPartialBytes(const IterationSpace &space, mlir::Type element);
 
-/// Returns the option `most-chunks` with which ps-fuse created `op` (`ps.most_chunks`); 0 if the
+/// Returns the option `max-chunks` with which ps-fuse created `op` (`ps.max_chunks`); 0 if the
 /// attribute is absent.
-int64_t getMostChunks(ps::FusedOp op);
+int64_t getMaxChunks(ps::FusedOp op);
 
 } // namespace parashard::fusion
 

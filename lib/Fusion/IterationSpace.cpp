@@ -459,17 +459,17 @@ bool IterationSpace::checkColumnSums() {
   return true;
 }
 
-/// Returns the rows per chunk of a reduction over `rows` rows: at most 128 if `mostChunks` is 0
+/// Returns the rows per chunk of a reduction over `rows` rows: at most 128 if `maxChunks` is 0
 /// (CPU). On a GPU, one thread computes `width` columns of a chunk. The number of chunks keeps all
-/// threads busy, but is at most `mostChunks`, and a chunk has at least 8 rows. Example: 4096 rows
+/// threads busy, but is at most `maxChunks`, and a chunk has at least 8 rows. Example: 4096 rows
 /// on a CPU form 32 chunks.
-static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t mostChunks) {
-  constexpr int64_t kRows = 128, kLeastRows = 8, kThreads = 1 << 17;
-  if (mostChunks == 0)
+static int64_t chooseChunkRows(int64_t rows, int64_t columns, int64_t width, int64_t maxChunks) {
+  constexpr int64_t kRows = 128, kMinRows = 8, kThreads = 1 << 17;
+  if (maxChunks == 0)
     return std::min(kRows, rows);
   int64_t chunks = kThreads / std::max<int64_t>(1, columns / width);
-  chunks = std::clamp<int64_t>(chunks, 1, mostChunks);
-  return std::min(rows, std::max<int64_t>(kLeastRows, llvm::divideCeil(rows, chunks)));
+  chunks = std::clamp<int64_t>(chunks, 1, maxChunks);
+  return std::min(rows, std::max<int64_t>(kMinRows, llvm::divideCeil(rows, chunks)));
 }
 
 bool IterationSpace::checkOutputs() {
@@ -483,7 +483,7 @@ bool IterationSpace::checkOutputs() {
     (keptLeaves.contains(groups[i].front()) ? keptRows : reducedRows) *= sizes[i];
   // In kernels with row ops, each thread computes more columns.
   chunkRows = keptRows == 1
-                  ? chooseChunkRows(reducedRows, getColumns(), hasRowOp ? 16 : 4, mostChunks)
+                  ? chooseChunkRows(reducedRows, getColumns(), hasRowOp ? 16 : 4, maxChunks)
                   : reducedRows;
   chunksPerResult = (reducedRows + chunkRows - 1) / std::max<int64_t>(chunkRows, 1);
   for (Output &output : outputs) {
@@ -525,8 +525,8 @@ bool IterationSpace::isCountable() {
 }
 
 LogicalResult IterationSpace::analyze(ArrayRef<Operation *> ops, ArrayRef<OutputRequest> requests,
-                                      int64_t mostChunks) {
-  this->mostChunks = mostChunks;
+                                      int64_t maxChunks) {
+  this->maxChunks = maxChunks;
   members.insert(ops.begin(), ops.end());
   for (Operation *op : ops)
     if (isFusable(op) && !isView(op) && !isSource(op) && !isa<ps::ConcatOp, ps::PadOp>(op) &&

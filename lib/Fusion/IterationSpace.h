@@ -56,11 +56,11 @@ enum class ReductionLayout {
 /// The space shared by ops that form one kernel.
 class IterationSpace {
 public:
-  /// Analyzes `ops` (in program order, with movement ops) for the requested outputs. `mostChunks`
-  /// is the option `most-chunks` of ps-fuse. Fails if the ops do not fit one space; `getReason`
+  /// Analyzes `ops` (in program order, with movement ops) for the requested outputs. `maxChunks`
+  /// is the option `max-chunks` of ps-fuse. Fails if the ops do not fit one space; `getReason`
   /// then returns the reason.
   mlir::LogicalResult analyze(llvm::ArrayRef<mlir::Operation *> ops,
-                              llvm::ArrayRef<OutputRequest> outputs, int64_t mostChunks = 0);
+                              llvm::ArrayRef<OutputRequest> outputs, int64_t maxChunks = 0);
   llvm::StringRef getReason() const { return reason; }
 
   /// Returns the sizes of the space's dims, outer to inner; the last dim is the columns.
@@ -130,7 +130,7 @@ private:
   FactorList columnLeaves;
   llvm::DenseSet<unsigned> keptLeaves;
   bool hasRowOp = false, columnReduction = false, flat = false;
-  int64_t mostChunks = 0, chunkRows = 0, chunksPerResult = 0, keptRows = 1;
+  int64_t maxChunks = 0, chunkRows = 0, chunksPerResult = 0, keptRows = 1;
   std::string reason;
 };
 

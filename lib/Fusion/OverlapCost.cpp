@@ -12,11 +12,11 @@ double getOverlapTime(const OverlapCase &overlap, int64_t count) {
 }
 
 int64_t chooseChunks(const OverlapCase &overlap, int64_t size) {
-  constexpr int64_t kMostChunks = 16;
-  constexpr double kLeastGain = 0.01;
+  constexpr int64_t kMaxChunks = 16;
+  constexpr double kMinGain = 0.01;
   int64_t best = 1;
-  double whole = getOverlapTime(overlap, 1), least = whole * (1 - kLeastGain);
-  for (int64_t count = 2; count <= std::min(size, kMostChunks); ++count) {
+  double whole = getOverlapTime(overlap, 1), least = whole * (1 - kMinGain);
+  for (int64_t count = 2; count <= std::min(size, kMaxChunks); ++count) {
     if (size % count != 0)
       continue;
     double time = getOverlapTime(overlap, count);

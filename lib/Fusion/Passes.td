@@ -25,7 +25,7 @@ def FusePass : Pass<"ps-fuse", "::mlir::ModuleOp"> {
       f32 sums before they are rounded. This changes values, so the user must request this option.
   }];
   let options = [
-    Option<"mostChunks", "most-chunks", "int64_t", /*default=*/"0",
+    Option<"maxChunks", "max-chunks", "int64_t", /*default=*/"0",
            "maximum number of chunks into which a reduction over rows is split; 0: chunks of 128 "
            "rows, without a maximum">,
     Option<"biases", "biases", "bool", /*default=*/"false",

@@ -33,7 +33,7 @@ Stages getStages(ModuleOp module) {
 
 /// Largest number of chunks accepted from a dump. Each chunk has at least one layer, and no model
 /// has more layers than this.
-static constexpr int64_t kMostChunks = int64_t(1) << 20;
+static constexpr int64_t kMaxChunks = int64_t(1) << 20;
 
 LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {
   Attribute cuts = module->getAttr(kStageCutsMark), chunks = module->getAttr(kNumChunksMark);
@@ -41,7 +41,7 @@ LogicalResult verifyStageMarks(ModuleOp module, StringRef label) {
     return success();
   auto number = dyn_cast_if_present<IntegerAttr>(chunks);
   if (chunks && (!number || !number.getType().isInteger(64) || number.getInt() < 1 ||
-                 number.getInt() > kMostChunks))
+                 number.getInt() > kMaxChunks))
     return module.emitError() << "(" << label << ") the module has " << kNumChunksMark << " = "
                               << chunks << "; expected an i64 from 1 to 2^20";
   if (!isa<DenseI64ArrayAttr>(cuts))

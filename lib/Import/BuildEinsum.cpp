@@ -233,10 +233,10 @@ Value buildEinsum(TensorBuilder &n, StringRef equation, ArrayRef<Value> operands
     return operands[0];
   }
   Einsum sum{n, {}, {}, {}};
-  int64_t mostDots = 0;
+  int64_t maxDots = 0;
   for (auto [text, operand] : llvm::zip(texts, operands)) {
     int64_t dots = text.contains("...") ? getRank(operand) - countLetters(text) : 0;
-    mostDots = std::max(mostDots, dots);
+    maxDots = std::max(maxDots, dots);
     Labels labels = parseTerm(text, dots);
     if (int64_t(labels.size()) != getRank(operand)) {
       (void)n.fail("has the term '" + text + "' for an operand with " + Twine(getRank(operand)) +
@@ -245,7 +245,7 @@ Value buildEinsum(TensorBuilder &n, StringRef equation, ArrayRef<Value> operands
     }
     sum.terms.push_back({operand, labels});
   }
-  sum.result = equation.contains("->") ? parseTerm(right, mostDots) : makeImplicitResult(sum.terms);
+  sum.result = equation.contains("->") ? parseTerm(right, maxDots) : makeImplicitResult(sum.terms);
   return sum.build();
 }
 

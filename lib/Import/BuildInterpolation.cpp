@@ -10,13 +10,13 @@ using namespace mlir;
 namespace parashard::import {
 
 /// Maximum size of a resized dim.
-static constexpr int64_t kMostPositions = 1 << 24;
+static constexpr int64_t kMaxPositions = 1 << 24;
 /// Maximum number of elements of the weight matrix, such as 2048 x 2048. Without a limit, each node
 /// of a small file could request a large matrix.
-static constexpr int64_t kMostWeights = 1 << 22;
+static constexpr int64_t kMaxWeights = 1 << 22;
 
 bool checkResize(TensorBuilder &n, int64_t in, int64_t out) {
-  if (in >= 1 && out >= 1 && std::max(in, out) <= kMostPositions)
+  if (in >= 1 && out >= 1 && std::max(in, out) <= kMaxPositions)
     return true;
   (void)n.fail("resizes a dim of size " + Twine(in) + " to " + Twine(out) +
                "; expected sizes from 1 to 2^24");
@@ -31,7 +31,7 @@ Value combineAlongDim(
     (void)n.fail("interpolates elements of " + debugString(x.getType()) + "; expected floats");
   if (!checkResize(n, in, out) || n.failed())
     return x;
-  if (in > kMostWeights / out) {
+  if (in > kMaxWeights / out) {
     (void)n.fail(
         "interpolates " + Twine(in) + " elements of a dim at " + Twine(out) +
         " positions, which is not supported; the product of both numbers must be at most 2^22");

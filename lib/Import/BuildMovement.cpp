@@ -8,9 +8,9 @@ namespace parashard::import {
 namespace {
 
 /// Maximum number of slices in takeInOrder.
-constexpr size_t kMostRuns = 16;
+constexpr size_t kMaxRuns = 16;
 /// Maximum padding of a dim. Larger padding indicates a damaged file.
-constexpr int64_t kMostPositions = INT32_MAX;
+constexpr int64_t kMaxPositions = INT32_MAX;
 
 /// Indices `start`, `start + step`, ... up to `last`.
 struct Run {
@@ -40,10 +40,10 @@ SmallVector<Run> findRuns(ArrayRef<int64_t> indices) {
 
 Value takeInOrder(TensorBuilder &n, Value x, ArrayRef<int64_t> indices, int64_t dim) {
   SmallVector<Run> runs = findRuns(indices);
-  if (runs.empty() || runs.size() > kMostRuns) {
+  if (runs.empty() || runs.size() > kMaxRuns) {
     (void)n.fail("takes elements of dim " + Twine(dim) + " in an order of " + Twine(runs.size()) +
                  " arithmetic progressions, which is not supported; expected 1 to " +
-                 Twine(kMostRuns));
+                 Twine(kMaxRuns));
     return x;
   }
   SmallVector<Value> parts;
@@ -77,7 +77,7 @@ Value buildPad(TensorBuilder &n, Value x, ArrayRef<int64_t> before, ArrayRef<int
   SmallVector<int64_t> low(rank), high(rank), strides(rank, 1), shape(rank);
   for (int64_t dim = 0; dim < rank; ++dim) {
     int64_t size = getShape(x)[dim];
-    if (std::max(before[dim], after[dim]) > kMostPositions ||
+    if (std::max(before[dim], after[dim]) > kMaxPositions ||
         std::min(before[dim], after[dim]) < -size) {
       (void)n.fail("pads by " + Twine(before[dim]) + " and " + Twine(after[dim]) +
                    " along a dim of size " + Twine(size) + ", which is out of range");

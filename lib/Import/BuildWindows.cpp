@@ -11,7 +11,7 @@ namespace {
 
 /// Maximum of each size, stride, dilation and padding. Larger numbers indicate a damaged file. The
 /// product of two such numbers fits i64.
-constexpr int64_t kMostPositions = INT32_MAX;
+constexpr int64_t kMaxPositions = INT32_MAX;
 
 unsigned getSpace(const SpaceWindows &windows) { return windows.kernel.size(); }
 
@@ -27,9 +27,9 @@ bool checkList(TensorBuilder &n, ArrayRef<int64_t> list, StringRef name, size_t 
     (void)n.fail("has " + Twine(list.size()) + " numbers as " + name + " for " + Twine(space) +
                  " spatial dims");
   for (int64_t number : list)
-    if (number < least || number > kMostPositions)
+    if (number < least || number > kMaxPositions)
       (void)n.fail("has " + Twine(number) + " in its " + name + "; expected at least " +
-                   Twine(least) + (number > kMostPositions ? ", and less than 2^31" : ""));
+                   Twine(least) + (number > kMaxPositions ? ", and less than 2^31" : ""));
   return !n.failed();
 }
 

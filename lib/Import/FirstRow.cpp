@@ -10,7 +10,7 @@ namespace parashard::import {
 
 namespace {
 /// Maximum number of visited values. Positions and masks are computed by fewer ops.
-constexpr unsigned kMostOps = 64;
+constexpr unsigned kMaxOps = 64;
 
 class RowBuilder {
 public:
@@ -20,7 +20,7 @@ public:
     if (Value row = known.lookup(value))
       return row;
     Operation *op = value.getDefiningOp();
-    if (!op || getRank(value) == 0 || ++count > kMostOps)
+    if (!op || getRank(value) == 0 || ++count > kMaxOps)
       return {};
     Value row = getShape(value)[0] == 1 ? value : buildOp(op, value);
     if (row)

@@ -11,16 +11,16 @@ namespace {
 
 /// Maximum number of steps of `evaluateOnHost`. The importer may call this function for every node,
 /// so the limit keeps import time linear in the number of nodes.
-constexpr unsigned kMostSteps = 1 << 10;
+constexpr unsigned kMaxSteps = 1 << 10;
 /// Maximum number of elements of all visited values together.
-constexpr int64_t kMostInAll = 32 * kMaxHostElements;
+constexpr int64_t kMaxInAll = 32 * kMaxHostElements;
 /// Maximum flops of a matmul, which is evaluated by naive loops.
-constexpr int64_t kMostFlops = int64_t(1) << 30;
+constexpr int64_t kMaxFlops = int64_t(1) << 30;
 
 bool isLittleWork(Operation *op) {
   auto cost = dyn_cast<ps::CostOpInterface>(op);
   return !cost ||
-         cost.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops <= kMostFlops;
+         cost.getCost(op->getOperandTypes(), op->getResultTypes()).contractionFlops <= kMaxFlops;
 }
 
 /// Evaluates a value and its operands. Uses an explicit stack, since chains of ops may be too long
@@ -30,7 +30,7 @@ public:
   std::optional<ps::Tensor> evaluate(Value value) {
     SmallVector<Value> stack{value};
     for (unsigned steps = 0; !stack.empty(); ++steps) {
-      if (steps > kMostSteps)
+      if (steps > kMaxSteps)
         return std::nullopt;
       Value next = stack.back();
       if (known.contains(next)) {
@@ -75,7 +75,7 @@ private:
     ps::Tensor &result = (*results)[cast<OpResult>(value).getResultNumber()];
     elements += result.size();
     known.try_emplace(value, std::move(result));
-    return elements <= kMostInAll;
+    return elements <= kMaxInAll;
   }
 
   llvm::DenseMap<Value, ps::Tensor> known;

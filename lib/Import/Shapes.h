@@ -9,15 +9,15 @@
 namespace parashard::import {
 
 /// Maximum number of elements of a tensor. More elements indicate a damaged file.
-inline constexpr int64_t kMostElements = int64_t(1) << 40;
+inline constexpr int64_t kMaxElements = int64_t(1) << 40;
 
 /// Returns true if no size is negative, and the product of the nonzero sizes is at most
-/// `kMostElements`.
+/// `kMaxElements`.
 inline bool isPossibleShape(llvm::ArrayRef<int64_t> shape) {
   int64_t count = 1;
   return llvm::all_of(shape, [&](int64_t size) {
     return size >= 0 && !llvm::MulOverflow(count, std::max<int64_t>(size, 1), count) &&
-           count <= kMostElements;
+           count <= kMaxElements;
   });
 }
 

@@ -150,11 +150,10 @@ public:
   /// Returns the best plan found; stops at a plan of at most `enough` bytes. A try compares all
   /// pairs of buffers, so the number of tries decreases with the square of the number of buffers.
   MemoryPlan run(int64_t enough) {
-    constexpr int64_t kMostPairs = 200'000'000, kMostTries = 2000, kPatience = 150,
-                      kMostBuffers = 1500;
+    constexpr int64_t kMaxPairs = 200'000'000, kMaxTries = 2000, kPatience = 150,
+                      kMaxBuffers = 1500;
     int64_t count = buffers.size(), inVain = 0;
-    int64_t tries =
-        count > kMostBuffers ? 0 : std::min(kMostTries, kMostPairs / (count * count + 1));
+    int64_t tries = count > kMaxBuffers ? 0 : std::min(kMaxTries, kMaxPairs / (count * count + 1));
     for (; tries > 0 && best.bytes > enough; --tries) {
       MemoryPlan plan = placeInOrder(buffers, order);
       moveTopForward(plan);
@@ -215,11 +214,11 @@ int64_t getLargestSum(llvm::ArrayRef<Lifetime> buffers) {
 MemoryPlan placeByFirstFit(llvm::ArrayRef<Lifetime> buffers) {
   // The methods after placeByDeath compare each buffer with all buffers placed before it. With 8000
   // buffers, this takes a second or two.
-  constexpr size_t kMostCompared = 8000;
+  constexpr size_t kMaxCompared = 8000;
   int64_t enough = getLargestSum(buffers) / 200 * 201;
   MemoryPlan best = placeByBirth(buffers);
   for (auto method : {placeByDeath, placeBySize, placeByArea, placeByStay}) {
-    if (best.bytes <= enough || (method != placeByDeath && buffers.size() > kMostCompared))
+    if (best.bytes <= enough || (method != placeByDeath && buffers.size() > kMaxCompared))
       break;
     if (MemoryPlan other = method(buffers); other.bytes < best.bytes)
       best = std::move(other);

@@ -216,7 +216,8 @@ LogicalResult memory::checkMemoryLimit(ModuleOp module, int64_t limit) {
   std::string whose =
       size > 1 ? llvm::formatv(" of pipeline coordinate {0}", coordinate).str() : "";
   return ps::refuseFlag(module, "memory-limit " + Twine(limit))
-         << ": a rank" << whose << " needs " << most << " bytes (" << sharding::formatBytes(most)
-         << "); add --zero, --recompute or --offload, lower --batch, or use more ranks (--explain "
+         << ": a rank" << whose << " needs " << most
+         << " bytes; add --zero, --recompute or --offload, lower --batch, or use more ranks "
+            "(--explain "
             "lists the largest buffers)";
 }

@@ -6,7 +6,7 @@ using namespace parashard;
 using namespace parashard::memory;
 
 static constexpr int64_t kNegligible = 1000; ///< differences below 1/1000 of the budget are ignored
-static constexpr size_t kMostMeasured = 12;
+static constexpr size_t kMaxMeasured = 12;
 
 PointSearch::PointSearch(std::vector<int64_t> bytes, int64_t budget, int64_t lastMeasuredBytes)
     : bytes(std::move(bytes)), budget(budget), firstTooLarge(this->bytes.size() - 1) {
@@ -18,7 +18,7 @@ std::optional<size_t> PointSearch::getNext() const {
     return 0;
   if (!lastFitting || firstTooLarge - *lastFitting <= 1 ||
       bytes[firstTooLarge] - bytes[*lastFitting] < budget / kNegligible ||
-      measured.size() > kMostMeasured)
+      measured.size() > kMaxMeasured)
     return std::nullopt;
   // If the best fitting point fills almost the whole budget, uses only bisection. The peak of this
   // point may be at an op at which the saved values are not live. Its memory then does not depend

@@ -318,9 +318,8 @@ private:
     error << ": a rank";
     if (coordinates.size() > 1)
       error << " of pipeline coordinate " << least.coordinate;
-    error << " needs at least " << least.arenaBytes << " bytes ("
-          << sharding::formatBytes(least.arenaBytes)
-          << ") even if everything except communication is recomputed (--recompute "
+    error << " needs at least " << least.arenaBytes
+          << " bytes even if everything except communication is recomputed (--recompute "
              "full+communication may need less); the largest buffers in "
           << least.instant << " are";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))

@@ -100,7 +100,7 @@ public:
 
   std::vector<SegmentChoice> find() {
     add(std::vector<char>(graph.ops.size(), 0));
-    if (runnable.size() <= kMostTried)
+    if (runnable.size() <= kMaxTried)
       tryAll();
     else
       cutForAllPrices();
@@ -108,9 +108,9 @@ public:
   }
 
 private:
-  static constexpr size_t kMostTried = 12;      ///< largest number of ops for an exhaustive search
-  static constexpr size_t kMostPrices = 24;     ///< largest number of cuts in `searchBetween`
-  static constexpr int64_t kMostTries = 100000; ///< largest number of choices in the local search
+  static constexpr size_t kMaxTried = 12;      ///< largest number of ops for an exhaustive search
+  static constexpr size_t kMaxPrices = 24;     ///< largest number of cuts in `searchBetween`
+  static constexpr int64_t kMaxTries = 100000; ///< largest number of choices in the local search
 
   const SegmentChoice &add(const std::vector<char> &allowed) {
     found.push_back(evaluateChoice(graph, allowed));
@@ -170,7 +170,7 @@ private:
   /// A cut finds the choice farthest below the line between them, if the price of a byte is the
   /// absolute slope of this line. Then searches on both sides of that choice.
   void searchBetween(const SegmentChoice &few, const SegmentChoice &many) {
-    if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMostPrices)
+    if (few.bytes >= many.bytes || few.cost <= many.cost || prices.size() >= kMaxPrices)
       return;
     double price = double(few.cost - many.cost) / double(many.bytes - few.bytes);
     prices.push_back(price);
@@ -190,7 +190,7 @@ private:
       isNew = false;
       found = keepBest();
       for (const SegmentChoice &choice : std::vector<SegmentChoice>(found))
-        if (tries < kMostTries && visited.insert(choice.runs).second) {
+        if (tries < kMaxTries && visited.insert(choice.runs).second) {
           visitNeighbors(choice, 2);
           isNew = true;
         }
@@ -199,7 +199,7 @@ private:
 
   void visitNeighbors(const SegmentChoice &choice, int steps) {
     for (int op : runnable) {
-      if (++tries > kMostTries)
+      if (++tries > kMaxTries)
         return;
       std::vector<char> allowed = choice.runs;
       if (allowed[op])

@@ -27,12 +27,12 @@ public:
     for (int64_t remainder : remainders)
       most = std::max(most, fill(load, remainder));
     int64_t withIrregular = std::min(irregular, ranks);
-    return __int128(mostRemainders < remainders.size() ? load : most) * withIrregular +
+    return __int128(maxRemainders < remainders.size() ? load : most) * withIrregular +
            __int128(fill(load, 0)) * (ranks - withIrregular);
   }
 
 private:
-  static constexpr size_t mostRemainders = 1024;
+  static constexpr size_t maxRemainders = 1024;
 
   /// Returns the most frequent positive weight, or 1 if there is none.
   static int64_t findBlock(ArrayRef<int64_t> weights) {
@@ -47,7 +47,7 @@ private:
 
   void addIrregular(int64_t weight) {
     ++irregular;
-    if (remainders.size() > mostRemainders)
+    if (remainders.size() > maxRemainders)
       return;
     int64_t own = weight % block;
     std::set<int64_t> sums = {own};

@@ -148,7 +148,7 @@ static bool fitTogether(Operation *a, Operation *b) {
              getElementTypeOrSelf(b->getOperand(0).getType());
 }
 
-void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
+void ProgramBuilder::addToBucket(Operation *collective, int64_t maxBytes) {
   int64_t bytes = getByteSize(collective->getOperand(0).getType());
   // A collective on the result of another collective cannot share the bucket of the other one,
   // because the result exists only after the wait.
@@ -160,7 +160,7 @@ void ProgramBuilder::addToBucket(Operation *collective, int64_t mostBytes) {
       break;
     if (!fitTogether(bucket.collectives.front(), collective))
       continue;
-    if (bucket.start || bucket.bytes + bytes > mostBytes)
+    if (bucket.start || bucket.bytes + bytes > maxBytes)
       break; // the last matching bucket is full
     bucket.collectives.push_back(collective);
     bucket.bytes += bytes;
@@ -302,10 +302,10 @@ void ProgramBuilder::startEarly(func::FuncOp stage, IRMapping &values) {
   llvm::sort(early, [](const Early &a, const Early &b) {
     return std::tie(a.index, a.order) < std::tie(b.index, b.order);
   });
-  int64_t mostBytes = std::min(bucketBytes, std::max<int64_t>(total / 4, 1 << 20));
+  int64_t maxBytes = std::min(bucketBytes, std::max<int64_t>(total / 4, 1 << 20));
   llvm::DenseMap<Operation *, Early> lastOf; // last member of a bucket, by its first collective
   for (const Early &candidate : early) {
-    addToBucket(candidate.collective, mostBytes);
+    addToBucket(candidate.collective, maxBytes);
     Bucket &bucket = buckets[bucketOf[candidate.collective]];
     bucket.after = candidate.writer;
     lastOf[bucket.collectives.front()] = candidate;

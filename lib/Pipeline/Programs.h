@@ -52,7 +52,7 @@ private:
   /// micro-batch.
   rank::InputOp getInput(mlir::func::FuncOp stage, unsigned arg, int64_t microBatch);
   mlir::Value getMicroBatch(mlir::Location loc, int64_t microBatch);
-  void addToBucket(mlir::Operation *collective, int64_t mostBytes);
+  void addToBucket(mlir::Operation *collective, int64_t maxBytes);
   void startEarly(mlir::func::FuncOp stage, mlir::IRMapping &values);
   void numberBuckets();
   void startBuckets(mlir::IRMapping &values);

@@ -109,9 +109,9 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
   void runOnOperation() override {
     if (failed(checkLevel(getOperation(), Level::Partitioned, getArgument())))
       return signalPassFailure();
-    if (microBatches < 1 || microBatches > schedules::kMostMicroBatches) {
+    if (microBatches < 1 || microBatches > schedules::kMaxMicroBatches) {
       getOperation().emitError("a step has ")
-          << int64_t(microBatches) << " micro-batches; use 1 to " << schedules::kMostMicroBatches;
+          << int64_t(microBatches) << " micro-batches; use 1 to " << schedules::kMaxMicroBatches;
       return signalPassFailure();
     }
     if (microBatches > 1 && getOperation()->hasAttr(kUnevenLossMark))

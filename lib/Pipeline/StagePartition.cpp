@@ -33,7 +33,7 @@ namespace {
 /// Maximum number of cells of a `Walk` with three or more chunks per rank. A cell is a number that
 /// encodes how many layers are taken of each round (`State::cell`). With more cells, the search
 /// could need gigabytes of memory, so it gives up.
-constexpr uint64_t kMostCells = uint64_t(1) << 20;
+constexpr uint64_t kMaxCells = uint64_t(1) << 20;
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
 
@@ -88,10 +88,10 @@ struct Round {
 
 /// Lower bounds of the bytes of the remaining cuts of one round. The value at [r][ahead] holds if
 /// the first r ranks have taken r + ahead layers of the round, and no rank takes more than
-/// `mostLoad`. The value is only a lower bound, because the layers of other rounds also count
+/// `maxLoad`. The value is only a lower bound, because the layers of other rounds also count
 /// toward the load of a rank.
 using BytesToGo = std::vector<std::vector<int64_t>>;
-BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostLoad) {
+BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t maxLoad) {
   ArrayRef<int64_t> weights = rules.problem.weights;
   int64_t slack = round.getSlack();
   BytesToGo toGo(round.ranks + 1, std::vector<int64_t>(slack + 1, kImpossible));
@@ -105,7 +105,7 @@ BytesToGo findBytesToGo(const Round &round, const CutRules &rules, int64_t mostL
       int64_t load = 0;
       for (int64_t next = ahead; next <= slack; ++next) {
         load += weights[round.getLayer(rank + next)];
-        if (load > mostLoad)
+        if (load > maxLoad)
           break;
         toGo[rank][ahead] = std::min(toGo[rank][ahead], fromNext[next]);
       }
@@ -197,7 +197,7 @@ public:
 
   /// Returns true if a partition exists in which no rank takes more than `load`.
   bool fitsLoad(int64_t load) {
-    mostLoad = load;
+    maxLoad = load;
     Column column = begin();
     for (int64_t rank = 0; rank < ranks && !column.empty(); ++rank) {
       // Visits the heaviest states first. Then each cell is visited only once, because the first
@@ -213,15 +213,15 @@ public:
   /// nullopt if no partition has at most `bytes` bytes. May also return nullopt if no such
   /// partition has cuts that are lexicographically before `cuts`.
   std::optional<StagePartition> findBest(int64_t load, int64_t bytes, ArrayRef<int64_t> cuts) {
-    mostLoad = load;
-    mostBytes = bytes;
+    maxLoad = load;
+    maxBytes = bytes;
     std::vector<Column> columns = {begin()};
     bytesToGo.clear();
     for (const Round &round : rounds)
-      bytesToGo.push_back(findBytesToGo(round, rules, mostLoad));
+      bytesToGo.push_back(findBytesToGo(round, rules, maxLoad));
     int64_t least = addBytes(getBoundBytes(), getBytesToGo(0));
-    if (least > mostBytes ||
-        (!cuts.empty() && least == mostBytes && cuts <= ArrayRef(getEarliestCuts())))
+    if (least > maxBytes ||
+        (!cuts.empty() && least == maxBytes && cuts <= ArrayRef(getEarliestCuts())))
       return std::nullopt;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       Column column = advance(columns.back(), rank);
@@ -287,7 +287,7 @@ private:
       if (round.begin > 0)
         cuts.push_back(round.begin);
       round.backward = false; // the cuts of a single round do not depend on the direction
-      cuts.append(findEarliestCuts(round, rules, findBytesToGo(round, rules, mostLoad)));
+      cuts.append(findEarliestCuts(round, rules, findBytesToGo(round, rules, maxLoad)));
     }
     return cuts;
   }
@@ -335,13 +335,13 @@ private:
   }
 
   /// Marks all cells with at least the layers of `cell` in round `i` and later rounds, up to
-  /// `mostLoad`. If a source of at least the same weight has already marked a cell, skips the cell
+  /// `maxLoad`. If a source of at least the same weight has already marked a cell, skips the cell
   /// and all cells with more layers. The earlier source also marked those cells, with the same or a
   /// smaller load.
   void reach(size_t i, int64_t cell, int64_t load) {
     int64_t first = ahead[i];
     for (;; cell += strides[i], ++ahead[i]) {
-      if (load > mostLoad || workspace.marks[cell] >= source->weight)
+      if (load > maxLoad || workspace.marks[cell] >= source->weight)
         break;
       if (i + 1 < rounds.size())
         reach(i + 1, cell, load);
@@ -373,9 +373,9 @@ private:
   /// Returns false if lower bounds show that the remaining ranks cannot take the remaining layers,
   /// or that the bytes exceed the limit.
   bool canStillEnd(const State &state) const {
-    if (__int128(remaining) - state.weight > __int128(mostLoad) * (ranks - ranksTaken))
+    if (__int128(remaining) - state.weight > __int128(maxLoad) * (ranks - ranksTaken))
       return false;
-    return bytesToGo.empty() || addBytes(state.bytes, getBytesToGo(ranksTaken)) <= mostBytes;
+    return bytesToGo.empty() || addBytes(state.bytes, getBytesToGo(ranksTaken)) <= maxBytes;
   }
 
   int64_t getWeight(size_t i, int64_t taken) const {
@@ -434,8 +434,8 @@ private:
   uint64_t cells = 1;
   int64_t remaining; ///< weight of all layers
 
-  int64_t mostLoad = 0;
-  int64_t mostBytes = kImpossible;
+  int64_t maxLoad = 0;
+  int64_t maxBytes = kImpossible;
   std::vector<BytesToGo> bytesToGo; ///< by round; empty while bytes do not matter
 
   // Members used in a step from one column to the next.
@@ -495,7 +495,7 @@ private:
       Walk walk(rules, bounds, workspace);
       workspace.visited += layers; // computing lower bounds counts as this many states
       gaveUp =
-          chunks > 2 && (walk.getNumCells() > kMostCells || workspace.visited > problem.mostStates);
+          chunks > 2 && (walk.getNumCells() > kMaxCells || workspace.visited > problem.maxStates);
       if (gaveUp || !visit(walk))
         return;
     } while (moveToNext(bounds));

@@ -22,7 +22,7 @@ struct PartitionProblem {
   llvm::ArrayRef<int64_t> bytes; ///< [i]: bytes sent over a cut between layers i and i + 1
   Placement placement;
   /// A search with 3 or more chunks per rank gives up after this many states (about a minute).
-  int64_t mostStates = int64_t(1) << 28;
+  int64_t maxStates = int64_t(1) << 28;
 };
 
 /// Stages of consecutive layers, with at least one layer per stage.

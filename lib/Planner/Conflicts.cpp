@@ -144,7 +144,7 @@ private:
       if (has(rules, Schedule) && !choices[Schedule].allows(StringRef(schedule.name)))
         return false;
       return any_of(kSearchedChunks, [&](int64_t chunks) {
-        return chunks >= schedule.leastChunks && chunks <= schedule.mostChunks && fits(chunks);
+        return chunks >= schedule.minChunks && chunks <= schedule.maxChunks && fits(chunks);
       });
     });
   }
@@ -160,7 +160,7 @@ private:
       if (!has(rules, GlobalBatch))
         return true;
       int64_t count = numbers.globalBatch / batch;
-      return numbers.globalBatch % batch == 0 && count <= schedules::kMostMicroBatches &&
+      return numbers.globalBatch % batch == 0 && count <= schedules::kMaxMicroBatches &&
              allows(rules, MicroBatches, count);
     });
   }
@@ -276,8 +276,8 @@ private:
   /// and 8 x 4 is not 16".
   std::string describeSamples() const {
     std::string text = "a step has --batch times --micro-batches samples";
-    if (problem.getNumbers().globalBatch > schedules::kMostMicroBatches)
-      text += formatv(", and at most {0} micro-batches", schedules::kMostMicroBatches);
+    if (problem.getNumbers().globalBatch > schedules::kMaxMicroBatches)
+      text += formatv(", and at most {0} micro-batches", schedules::kMaxMicroBatches);
     auto batch = problem.getChoices(Batch).getNumbers();
     auto count = problem.getChoices(MicroBatches).getNumbers();
     if (has(conflict, Batch) && has(conflict, MicroBatches) && batch.size() == 1 &&

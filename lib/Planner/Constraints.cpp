@@ -9,12 +9,12 @@ using namespace llvm;
 namespace parashard::planner {
 
 /// Largest number in a constraint. A larger end of a range is replaced by this number.
-static constexpr int64_t kMostNumber = int64_t(1) << 40;
+static constexpr int64_t kMaxNumber = int64_t(1) << 40;
 
 static Expected<int64_t> parseEnd(StringRef text, StringRef whole) {
   int64_t number = 0;
   if (!text.trim().getAsInteger(10, number) && number >= 0)
-    return std::min(number, kMostNumber);
+    return std::min(number, kMaxNumber);
   return createStringError("'" + whole + "': '" + text +
                            "' is not a whole number; write a range as <=8, >=2 or 2..8");
 }
@@ -112,15 +112,15 @@ const Choices *MeshChoices::find(StringRef axis) const {
 
 /// Fails unless the choices contain a size, and only sizes.
 static Error checkSizes(StringRef part, const Choices &choices) {
-  constexpr int64_t kMostSize = int64_t(1) << 20; // the devices of a mesh
+  constexpr int64_t kMaxSize = int64_t(1) << 20; // the devices of a mesh
   bool areSizes = all_of(choices.getValues(), [](StringRef value) {
     int64_t size = 0;
-    return !value.getAsInteger(10, size) && size >= 1 && size <= kMostSize;
+    return !value.getAsInteger(10, size) && size >= 1 && size <= kMaxSize;
   });
-  if (areSizes && choices.allowsAny(1, kMostSize))
+  if (areSizes && choices.allowsAny(1, kMaxSize))
     return Error::success();
-  return createStringError("'" + part + "': a size is a whole number from 1 to " +
-                           Twine(kMostSize) + ", a list 1,2,4, a range such as <=8, or *");
+  return createStringError("'" + part + "': a size is a whole number from 1 to " + Twine(kMaxSize) +
+                           ", a list 1,2,4, a range such as <=8, or *");
 }
 
 /// Splits a mesh into its axes. A part without '=' is another size of the preceding axis. Example:
@@ -193,7 +193,7 @@ static Error checkNumbers(const Choices &choices, int64_t most) {
 
 Error checkChoices(StringRef flag, const Choices &choices) {
   if (flag == "batch" || flag == "micro-batches")
-    return checkNumbers(choices, flag == "batch" ? kMostNumber : schedules::kMostMicroBatches);
+    return checkNumbers(choices, flag == "batch" ? kMaxNumber : schedules::kMaxMicroBatches);
   std::vector<std::string> tried = listSearchedValues(flag);
   if (tried.empty())
     return choices.isRange() ? createStringError(" takes a value or a list, not the range '" +

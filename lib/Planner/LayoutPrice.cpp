@@ -364,9 +364,9 @@ Expected<ArrayRef<int64_t>> CutCache::get(ArrayRef<SegmentCost> segments,
   llvm::append_range(key, bytes);
   if (auto found = known.find(key); found != known.end())
     return ArrayRef<int64_t>(found->second);
-  constexpr int64_t kMostStates = int64_t(1) << 20; // a few tens of milliseconds
+  constexpr int64_t kMaxStates = int64_t(1) << 20; // a few tens of milliseconds
   Expected<pipeline::StagePartition> partition =
-      pipeline::findPartition({weights, bytes, placement, kMostStates});
+      pipeline::findPartition({weights, bytes, placement, kMaxStates});
   if (partition)
     return ArrayRef<int64_t>(known[key] = partition->cuts);
   consumeError(partition.takeError()); // the search gave up

@@ -79,16 +79,16 @@ struct Branch {
 /// Plans that take more than this factor times the time of the best plan are not returned.
 constexpr double kSlowest = 1.05;
 /// Searched policies are tried for a size of the tensor axis in two cases. Either the named
-/// policies do not split more than the share `kMostWhole` of the matmuls, or the best plan has this
+/// policies do not split more than the share `kMaxWhole` of the matmuls, or the best plan has this
 /// size. A search is assumed to reduce the time to `kSearchGain` of the named policy's time, even
-/// if the named policy splits all matmuls. At most `kMostSearches` pairs of tensor axis and samples
+/// if the named policy splits all matmuls. At most `kMaxSearches` pairs of tensor axis and samples
 /// are tried.
-constexpr double kMostWhole = 0.1, kSearchGain = 0.93;
-constexpr size_t kMostSearches = 2;
+constexpr double kMaxWhole = 0.1, kSearchGain = 0.93;
+constexpr size_t kMaxSearches = 2;
 
 /// Number of candidates of each kind that are priced to find the one with the least memory, if no
 /// plan fits.
-constexpr size_t kMostLeanest = 4;
+constexpr size_t kMaxLeanest = 4;
 
 class Searcher {
 public:
@@ -178,7 +178,7 @@ private:
     if (problem.globalBatch % candidate.dp != 0)
       return;
     int64_t perShard = problem.globalBatch / candidate.dp;
-    double least = std::numeric_limits<double>::infinity(), leastSkipped = least;
+    double least = std::numeric_limits<double>::infinity(), minSkipped = least;
     for (int64_t samples : getDivisors(perShard)) {
       candidate.samples = samples;
       candidate.microBatches = perShard / samples;
@@ -187,7 +187,7 @@ private:
         return;
       if (problem.fixedBatch && batch != *problem.fixedBatch)
         continue;
-      if (candidate.microBatches > schedules::kMostMicroBatches ||
+      if (candidate.microBatches > schedules::kMaxMicroBatches ||
           !constraints().get("micro-batches").allows(candidate.microBatches) ||
           !constraints().get("batch").allows(batch))
         continue;
@@ -206,7 +206,7 @@ private:
           candidates.push_back(candidate);
       }
       // Bounds of two kinds cannot be compared.
-      double &smallest = candidates.empty() ? leastSkipped : least;
+      double &smallest = candidates.empty() ? minSkipped : least;
       double bound = candidates.empty() ? skipped : addPolicies(candidates, branches);
       if (bound > (1 - problem.tolerance) * smallest) {
         workBounds.setEnd(candidate.tp, samples);
@@ -226,7 +226,7 @@ private:
       ++considered;
       if (const ClassTable *table = problem.getTable(candidate, problem.cluster)) {
         found.push_back({candidate, getBound(*table, candidate), *table});
-        mostSegments = std::max(mostSegments, table->segments.size());
+        maxSegments = std::max(maxSegments, table->segments.size());
         workBounds.add(candidate, *table);
       }
     }
@@ -310,12 +310,12 @@ private:
         continue;
       double whole = getWholeShare(branch);
       double ideal = 1 - whole + whole / double(candidate.tp); // if all matmuls are split
-      bool isTried = whole > kMostWhole || candidate.tp == bestAxis;
+      bool isTried = whole > kMaxWhole || candidate.tp == bestAxis;
       if (!isTried || isTooSlow(std::min(ideal, kSearchGain) * branch.bound) ||
           !meshes.insert({candidate.getMesh(), candidate.samples, candidate.microBatches}).second)
         continue;
       if (!result.isComplete ||
-          (tried.insert({candidate.tp, candidate.samples}).second && tried.size() > kMostSearches))
+          (tried.insert({candidate.tp, candidate.samples}).second && tried.size() > kMaxSearches))
         return;
       exploreSearched(branch);
     }
@@ -517,7 +517,7 @@ private:
         continue;
       for (int64_t chunks : kSearchedChunks) {
         candidate.chunks = chunks;
-        if (schedule.leastChunks <= chunks && chunks <= schedule.mostChunks &&
+        if (schedule.minChunks <= chunks && chunks <= schedule.maxChunks &&
             constraints().get("num-chunks").allows(chunks) &&
             hasSegments(candidate.pp * chunks, pricer.getSegments()))
           allFit &= consider(candidate, pricer);
@@ -603,7 +603,7 @@ private:
       return;
     auto &ofKind = leanestBounds[candidate.candidate.getKind()];
     ofKind.emplace(candidate.price.memory, candidate);
-    if (ofKind.size() > kMostLeanest)
+    if (ofKind.size() > kMaxLeanest)
       ofKind.erase(std::prev(ofKind.end()));
   }
 
@@ -654,7 +654,7 @@ private:
   }
 
   std::string whyEmpty() const {
-    if (mostSegments > 0)
+    if (maxSegments > 0)
       return "the constraints allow no valid pipeline: " + whyNoPipeline();
     std::string failure = problem.getFailure ? problem.getFailure() : "";
     failure = failure.empty() ? "" : "; " + failure;
@@ -678,7 +678,7 @@ private:
     if (fewestStages)
       reasons.push_back("the constraints demand at least " + std::to_string(*fewestStages) +
                         " stages (pp x num-chunks), but the model can only be cut into " +
-                        std::to_string(mostSegments));
+                        std::to_string(maxSegments));
     if (!layoutError.empty())
       reasons.push_back(layoutError);
     return reasons.empty() ? "no allowed schedule fits an allowed number of chunks"
@@ -691,7 +691,7 @@ private:
   std::vector<Branch> named; ///< branches with a named policy and a tensor axis
   WorkBounds workBounds{problem.tolerance};
   int64_t considered = 0;
-  size_t mostSegments = 0; ///< of any table
+  size_t maxSegments = 0; ///< of any table
   /// The fewest stages of a candidate that has more stages than the model has segments.
   std::optional<int64_t> fewestStages;
   std::string layoutError; ///< the first error of a schedule or of cuts that do not fit, or empty

@@ -81,7 +81,7 @@ bool LinearFinder::fits(const Linear &linear, bool isReported) {
 }
 
 LogicalResult LinearFinder::reportMisfits() {
-  constexpr size_t kMostNotes = 20;
+  constexpr size_t kMaxNotes = 20;
   if (misfits.empty())
     return success();
   bool fails = options.failsOnMisfit;
@@ -92,10 +92,10 @@ LogicalResult LinearFinder::reportMisfits() {
          << (fails ? "; pad the dims, or keep the layers in bf16 with exclude=GLOB or misfit=bf16"
              : misfits.size() == 1 ? " and stays in bf16"
                                    : " and stay in bf16");
-  for (auto &[op, text] : llvm::ArrayRef(misfits).take_front(kMostNotes))
+  for (auto &[op, text] : llvm::ArrayRef(misfits).take_front(kMaxNotes))
     report.attachNote(op->getLoc()) << text;
-  if (misfits.size() > kMostNotes)
-    report.attachNote() << "and " << misfits.size() - kMostNotes << " more";
+  if (misfits.size() > kMaxNotes)
+    report.attachNote() << "and " << misfits.size() - kMaxNotes << " more";
   return failure(fails);
 }
 

@@ -21,11 +21,11 @@ static json::Array thinOut(llvm::ArrayRef<int64_t> values, size_t most) {
 }
 
 json::Array listMemory(ModuleOp module) {
-  constexpr size_t mostPoints = 800, mostHolders = 40;
+  constexpr size_t maxPoints = 800, maxHolders = 40;
   json::Array rows;
   for (const MemoryPeak &peak : findPeaks(module)) {
     json::Array holders;
-    for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(mostHolders))
+    for (const MemoryHolder &holder : llvm::ArrayRef(peak.holders).take_front(maxHolders))
       holders.push_back(json::Object{{"kind", holder.kind},
                                      {"what", toText(holder.name)},
                                      {"at", toText(holder.at)},
@@ -37,7 +37,7 @@ json::Array listMemory(ModuleOp module) {
                                 {"variable_bytes", peak.variableBytes},
                                 {"live_bytes", peak.liveBytes},
                                 {"instant", toText(peak.instant)},
-                                {"in_use", thinOut(peak.inUse, mostPoints)},
+                                {"in_use", thinOut(peak.inUse, maxPoints)},
                                 {"holders", std::move(holders)}});
   }
   return rows;

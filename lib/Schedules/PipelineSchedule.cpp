@@ -266,12 +266,12 @@ Expected<PipelineSchedule> makePipelineSchedule(StringRef name, const ScheduleSi
   if (size.ranks < 1 || size.microBatches < 1)
     return fail("a pipeline needs at least 1 coordinate and 1 micro-batch, got " +
                 Twine(size.ranks) + " and " + Twine(size.microBatches));
-  if (size.chunks < schedule->leastChunks || size.chunks > schedule->mostChunks)
-    return fail("the schedule '" + name + "' needs " + Twine(schedule->leastChunks) +
-                (schedule->mostChunks > schedule->leastChunks
-                     ? " to " + std::to_string(schedule->mostChunks)
+  if (size.chunks < schedule->minChunks || size.chunks > schedule->maxChunks)
+    return fail("the schedule '" + name + "' needs " + Twine(schedule->minChunks) +
+                (schedule->maxChunks > schedule->minChunks
+                     ? " to " + std::to_string(schedule->maxChunks)
                      : "") +
-                (schedule->leastChunks == 1 ? " chunk" : " chunks") +
+                (schedule->minChunks == 1 ? " chunk" : " chunks") +
                 " per pipeline coordinate, got " + Twine(size.chunks));
   PipelineSchedule table = schedule->make(size);
   table.name = name.str();
@@ -462,13 +462,13 @@ Expected<PipelineSchedule> readPipelineSchedule(StringRef json, StringRef name) 
   }
   table.placement = {placement == "v" ? PlacementKind::V : PlacementKind::Loop,
                      int64_t(table.rows.size()), root.getInteger("chunks").value_or(1)};
-  constexpr int64_t kMost = 1 << 20;
-  if (table.rows.empty() || table.placement.chunks < 1 || table.placement.chunks > kMost ||
-      table.microBatches > kMost)
+  constexpr int64_t kMax = 1 << 20;
+  if (table.rows.empty() || table.placement.chunks < 1 || table.placement.chunks > kMax ||
+      table.microBatches > kMax)
     return fail("schedule '" + name + "' has rows: " + Twine(table.rows.size()) +
                 " (one per pipeline coordinate), chunks: " + Twine(table.placement.chunks) +
-                ", micro-batches: " + Twine(table.microBatches) + "; expected 1 to " +
-                Twine(kMost) + " of each");
+                ", micro-batches: " + Twine(table.microBatches) + "; expected 1 to " + Twine(kMax) +
+                " of each");
   if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   return table;

@@ -52,7 +52,7 @@ struct ScheduleSize {
 /// Maximum number of micro-batches per step. A program lists each micro-batch, so compile time and
 /// memory grow with the number. At this maximum, compiling a small model takes seconds and 2 GB of
 /// memory.
-inline constexpr int64_t kMostMicroBatches = 16384;
+inline constexpr int64_t kMaxMicroBatches = 16384;
 
 /// A built-in schedule and its generator. `name` is a value of `--schedule`. To add a schedule, add
 /// a row with a new `make` function to kSchedules (PipelineSchedule.cpp).
@@ -60,7 +60,7 @@ struct Schedule {
   const char *name;
   const char *summary;
   PlacementKind placement;
-  int64_t leastChunks, mostChunks; ///< per rank
+  int64_t minChunks, maxChunks; ///< per rank
   PipelineSchedule (*make)(const ScheduleSize &size);
 };
 llvm::ArrayRef<Schedule> getSchedules();

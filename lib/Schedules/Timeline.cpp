@@ -13,8 +13,8 @@ namespace parashard::schedules {
 namespace {
 
 constexpr double kLeft = 64, kRight = 16, kTop = 56, kRow = 28, kBox = 22, kCurve = 44, kGap = 40;
-constexpr double kLeastBox = 15; ///< pixels, wide enough for a number
-constexpr double kLeastWidth = 900, kMostWidth = 6000;
+constexpr double kMinBox = 15; ///< pixels, wide enough for a number
+constexpr double kMinWidth = 900, kMaxWidth = 6000;
 
 constexpr StringLiteral kStyle = R"(<style>
   text { font: 11px system-ui, sans-serif; fill: #1c2430; }
@@ -55,8 +55,8 @@ public:
       for (const Span &span : row)
         if (span.end > span.begin)
           shortest = std::min(shortest, span.end - span.begin);
-    double wanted = shortest > 0 ? kLeastBox * replay.makespan / shortest : 0;
-    scale = replay.makespan > 0 ? std::clamp(wanted, kLeastWidth, kMostWidth) / replay.makespan : 1;
+    double wanted = shortest > 0 ? kMinBox * replay.makespan / shortest : 0;
+    scale = replay.makespan > 0 ? std::clamp(wanted, kMinWidth, kMaxWidth) / replay.makespan : 1;
   }
 
   void draw() {

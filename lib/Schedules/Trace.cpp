@@ -44,8 +44,8 @@ void addEvent(const JsonValue &event, Trace &trace) {
   TracedInstruction read;
   read.step = *step;
   read.stage = arguments.getInteger("stage").value_or(-1);
-  read.microBatch = std::clamp<int64_t>(arguments.getInteger("micro_batch").value_or(0), 0,
-                                        kMostMicroBatches - 1);
+  read.microBatch =
+      std::clamp<int64_t>(arguments.getInteger("micro_batch").value_or(0), 0, kMaxMicroBatches - 1);
   read.phase = arguments.getString("phase").value_or("");
   read.run = arguments.getString("in").value_or("");
   read.isCollective = event.getString("cat") == "collective";

@@ -80,18 +80,18 @@ private:
   }
 
   /// Returns true if the split of a dim has a single factor, and if padding the dim to `multiple`
-  /// adds more than 0 and at most `mostWaste` percent.
+  /// adds more than 0 and at most `maxWaste` percent.
   bool isCandidate(ps::VariableOp variable, unsigned dim, const sharding::MeshShape &mesh) const {
     ArrayRef<int64_t> sizes = variable.getTensorType().getShape();
     if (sharding::getSplits(variable.getSharding(), sizes, mesh)[dim].size() != 1)
       return false;
     int64_t size = getShardSize(variable, dim, mesh);
     int64_t added = llvm::alignTo(size, uint64_t(multiple)) - size;
-    return added > 0 && added * 100 <= size * mostWaste;
+    return added > 0 && added * 100 <= size * maxWaste;
   }
 
   /// Chooses the largest candidate dim of each parameter that a matmul reads. Chooses only one dim,
-  /// because a tensor can use the padding axis only once. Example with multiple 16 and most-waste
+  /// because a tensor can use the padding axis only once. Example with multiple 16 and max-waste
   /// 2: dim 0 of a 50257x770 parameter, padded to 50272.
   llvm::MapVector<ps::VariableOp, unsigned> chooseDims(const sharding::MeshShape &mesh) {
     SymbolTable symbols(getOperation());

@@ -54,11 +54,11 @@ def AlignDimsPass : Pass<"ps-align-dims", "::mlir::ModuleOp"> {
     axes. By propagation, values computed from the parameter (such as logits and their gradients)
     are padded too. Shapes in files, losses and gradients do not change.
 
-    A dim is padded only if its size grows by at most `most-waste` percent.
+    A dim is padded only if its size grows by at most `max-waste` percent.
   }];
   let options = [
     Option<"multiple", "multiple", "int64_t", "16", "required divisor of the size per rank; 1: no padding">,
-    Option<"mostWaste", "most-waste", "int64_t", "2",
+    Option<"maxWaste", "max-waste", "int64_t", "2",
            "largest allowed growth of a dim by padding, in percent">,
   ];
 }

@@ -18,10 +18,10 @@ namespace {
 /// Number of states that the search keeps after each step.
 constexpr size_t kBeam = 2;
 /// Minimum gain of another split, as a fraction of the objective.
-constexpr double kLeastGain = 0.001;
+constexpr double kMinGain = 0.001;
 /// Maximum number of choices that are priced. A model with many different layers has many choices.
 /// Pricing a choice takes time in proportion to the size of the model.
-constexpr unsigned kMostTries = 600;
+constexpr unsigned kMaxTries = 600;
 
 /// A split to try. It splits the same parameters, or the same value, in all equal blocks.
 struct Choice {
@@ -339,7 +339,7 @@ private:
     State &state = beam[parent];
     auto tryAll = [&](ArrayRef<Choice> list) {
       for (const Choice &choice : list) {
-        if (state.lost.contains(choice.key) || tries == kMostTries)
+        if (state.lost.contains(choice.key) || tries == kMaxTries)
           continue;
         if (std::optional<State> child = tryChoice(state, choice))
           children.push_back({std::move(*child), choice.what, parent});
@@ -409,7 +409,7 @@ private:
   }
 
   bool isGain(const State &child, const State &before) const {
-    return child.objective < before.objective - kLeastGain * best.objective;
+    return child.objective < before.objective - kMinGain * best.objective;
   }
 
   /// Propagates all seeds at once, as ps-propagate-shardings does, and prices the result. The

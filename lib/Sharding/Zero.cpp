@@ -53,7 +53,7 @@ static SmallVector<StringAttr> findFreeAxes(const ShardingNode &node, const Mesh
 /// of 0.1 percent of the size, rounded down. Among dims with equal padding, splits the outermost
 /// one, so that shards are contiguous, or nearly so.
 static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const MeshShape &mesh) {
-  int64_t best = -1, leastWaste = 0;
+  int64_t best = -1, minWaste = 0;
   for (auto [dim, split] : llvm::enumerate(node.splits)) {
     if (split.size() != 1 || node.shape[dim] < 2)
       continue;
@@ -64,9 +64,9 @@ static void splitOneDim(ShardingNode &node, ArrayRef<StringAttr> axes, const Mes
     // Padding would shift the blocks of a dim that a model axis already splits.
     if (!split[0].axes.empty() && waste)
       continue;
-    if (best < 0 || waste < leastWaste) {
+    if (best < 0 || waste < minWaste) {
       best = int64_t(dim);
-      leastWaste = waste;
+      minWaste = waste;
     }
   }
   if (best < 0)

@@ -39,8 +39,8 @@ static std::string describeCompiler() {
                        status.getLastModificationTime().time_since_epoch().count());
 }
 
-FileCache::FileCache(StringRef name, uint64_t mostBytes)
-    : mostBytes(mostBytes), compiler(describeCompiler()) {
+FileCache::FileCache(StringRef name, uint64_t maxBytes)
+    : maxBytes(maxBytes), compiler(describeCompiler()) {
   std::optional<std::string> caches = findCacheFolder();
   if (!caches)
     return;
@@ -125,7 +125,7 @@ void FileCache::prune() const {
   }
   llvm::sort(entries, [](const Entry &a, const Entry &b) { return a.used < b.used; });
   for (const Entry &entry : entries) {
-    if (total <= mostBytes)
+    if (total <= maxBytes)
       break;
     if (!fs::remove(entry.path))
       total -= entry.bytes;

@@ -14,10 +14,10 @@ namespace parashard::support {
 /// be created, nothing is kept. All functions may be called from several threads and processes.
 class FileCache {
 public:
-  /// `name` is the folder. `mostBytes` is the size of all files together, above which old ones are
+  /// `name` is the folder. `maxBytes` is the size of all files together, above which old ones are
   /// removed.
-  FileCache(llvm::StringRef name, uint64_t mostBytes);
-  /// After `keep`, removes the least recently used files until the others have at most `mostBytes`
+  FileCache(llvm::StringRef name, uint64_t maxBytes);
+  /// After `keep`, removes the least recently used files until the others have at most `maxBytes`
   /// bytes. Does so at most once an hour per folder.
   ~FileCache();
   FileCache(const FileCache &) = delete;
@@ -34,7 +34,7 @@ private:
   bool isTimeToPrune() const;
   void prune() const;
 
-  uint64_t mostBytes;
+  uint64_t maxBytes;
   std::string folder;   ///< empty: nothing is kept
   std::string compiler; ///< identifies this build of the compiler
   std::atomic<bool> hasGrown = false;

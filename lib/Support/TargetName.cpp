@@ -13,4 +13,11 @@ bool isTargetName(StringRef text) {
          (text.consume_front("cuda:sm_") && !text.empty() && isDigit(text.front()));
 }
 
+unsigned getArchitecture(StringRef target) {
+  unsigned number = 0;
+  if (!target.consume_front("cuda:sm_") || target.consumeInteger(10, number))
+    return 0;
+  return number;
+}
+
 } // namespace parashard::support

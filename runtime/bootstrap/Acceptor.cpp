@@ -14,11 +14,11 @@ namespace psrt {
 /// their message immediately.
 static constexpr double kSeconds = 5;
 /// Maximum number of connections without a complete message. The oldest are dropped first.
-static constexpr size_t kMost = 256;
+static constexpr size_t kMax = 256;
 
 void Acceptor::acceptAll(const Socket &listener) {
   // Bounds the loop: many new connections must not delay the connections already accepted.
-  for (size_t count = 0; count < kMost; ++count) {
+  for (size_t count = 0; count < kMax; ++count) {
     Socket socket = acceptFrom(listener);
     if (!socket && (errno == EMFILE || errno == ENFILE) && !waiting.empty()) {
       waiting.pop_front();
@@ -33,7 +33,7 @@ void Acceptor::acceptAll(const Socket &listener) {
         continue;
     }
     waiting.push_back(std::move(newcomer));
-    if (waiting.size() > kMost)
+    if (waiting.size() > kMax)
       waiting.pop_front();
   }
 }

@@ -47,7 +47,7 @@ struct Header {
   }
 };
 
-constexpr size_t kMostText = 1024;
+constexpr size_t kMaxText = 1024;
 /// Time for which rank 0 waits for processes with the same flags as its own. Then rank 0 also
 /// admits processes with other flags, if they complete the job.
 constexpr double kAsideSeconds = 2;
@@ -258,13 +258,13 @@ public:
     Header::Kind kind;
     std::string text;
     if (!sendAll(socket, &hello, sizeof(hello), secondsFromNow(1)) ||
-        !receive(kind, text, kMostText, secondsFromNow(2)))
+        !receive(kind, text, kMaxText, secondsFromNow(2)))
       return false;
     if (isSigned && kind == Header::OtherFlags) {
       hint = format(
           "the rank 0 at %s has other flags or another program and may belong to another job",
           address.c_str());
-      if (!receive(kind, text, kMostText, secondsFromNow(2 * kAsideSeconds)))
+      if (!receive(kind, text, kMaxText, secondsFromNow(2 * kAsideSeconds)))
         return false;
     }
     // An unsigned reply may come from anyone, so it only gives a hint.
@@ -281,7 +281,7 @@ public:
     Header::Kind kind;
     std::string message;
     size_t bytes = info.size * sizeof(ProcessInfo);
-    if (!receive(kind, message, std::max(bytes, kMostText), deadline) || !isSigned)
+    if (!receive(kind, message, std::max(bytes, kMaxText), deadline) || !isSigned)
       PSRT_FAIL(Failed, "rank 0 disconnected during the rendezvous (%s)", where.c_str());
     if (kind == Header::Failed)
       PSRT_FAIL(Failed, "%s", message.c_str());

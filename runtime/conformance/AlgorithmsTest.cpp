@@ -120,7 +120,7 @@ TEST_F(AlgorithmChoice, TheFastestIsUsedAndStored) {
 
 TEST_F(AlgorithmChoice, TheFirstOfEquallyFastAlgorithmsIsUsed) {
   // Each algorithm takes 40 ms, so the delays of a busy machine stay below 3 %. Smaller differences
-  // count as noise (`leastGain` in CublasLtMatmul.cpp).
+  // count as noise (`minGain` in CublasLtMatmul.cpp).
   set("PSRT_FAKE_ALGORITHMS", "40000,40000,40000");
   EXPECT_EQ(run(), 0);
 }

@@ -137,8 +137,8 @@ TEST_P(Matmul, OfNarrowFloatsIsRoundedOnce) {
         SCOPED_TRACE(testing::Message() << dtypeName(dtype) << " to " << dtypeName(outDtype) << ", "
                                         << threads << " threads");
         if (usesNvidia() && outDtype == dtype && (biased || c.accumulate)) {
-          constexpr float mostAdded = 2 * 8; // a bias and an earlier value are each at most 8
-          ASSERT_LE(worstOfTwoRoundings(decode(out, outDtype), biasedSums, mostAdded, dtype), 1);
+          constexpr float maxAdded = 2 * 8; // a bias and an earlier value are each at most 8
+          ASSERT_LE(worstOfTwoRoundings(decode(out, outDtype), biasedSums, maxAdded, dtype), 1);
         } else {
           ASSERT_EQ(decode(out, outDtype), roundTo(biasedSums, outDtype));
         }

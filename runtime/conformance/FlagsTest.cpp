@@ -155,7 +155,7 @@ TEST(Flags, TheCompilerKnowsTheFlagsOfPrograms) {
   Parsed parsed;
   std::vector<std::string> names;
   for (const FlagTable::Entry &entry : parsed.table.getEntries())
-    names.push_back(entry.info.name);
+    names.emplace_back(entry.info.name);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, std::vector<std::string>(std::begin(parashard::kRunFlags),
                                             std::end(parashard::kRunFlags)));

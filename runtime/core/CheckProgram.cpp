@@ -10,13 +10,13 @@
 namespace psrt {
 
 /// The largest number of ranks. An int counts the ranks, and some arrays have one element per rank.
-static constexpr int64_t kMostRanks = 1 << 24;
+static constexpr int64_t kMaxRanks = 1 << 24;
 
 void checkMesh(const Mesh &mesh) {
   int64_t ranks = 1;
   for (const Mesh::Axis &axis : mesh.axes) {
-    ranks *= std::clamp<int64_t>(axis.size, 1, kMostRanks + 1);
-    if (axis.size < 1 || ranks > kMostRanks)
+    ranks *= std::clamp<int64_t>(axis.size, 1, kMaxRanks + 1);
+    if (axis.size < 1 || ranks > kMaxRanks)
       PSRT_FAIL(BadInput,
                 "mesh axis \"%s\" has size %lld; expected at least 1, and at most 2^24 devices in "
                 "the mesh",

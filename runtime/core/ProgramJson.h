@@ -14,7 +14,7 @@
 namespace psrt {
 
 /// The largest number of elements of a tensor. Its bytes then fit into 64 bits.
-inline constexpr int64_t kMostElements = int64_t(1) << 44;
+inline constexpr int64_t kMaxElements = int64_t(1) << 44;
 
 /// Converts to an integer that fits `Int`. Throws nlohmann's type error for fractions and
 /// out-of-range numbers, which `get` would convert silently.
@@ -35,11 +35,11 @@ template <typename Int = int64_t, typename Json> Int toInteger(const Json &value
 }
 
 /// Returns the product of sizes, or nullopt if a size is negative or the product exceeds
-/// `kMostElements`.
+/// `kMaxElements`.
 inline std::optional<int64_t> tryCountElements(const std::vector<int64_t> &sizes) {
   int64_t count = 1;
   for (int64_t size : sizes)
-    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > kMostElements)
+    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > kMaxElements)
       return std::nullopt;
   return count;
 }

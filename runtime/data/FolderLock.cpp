@@ -151,8 +151,8 @@ FolderLock::~FolderLock() {
 
 void FolderLock::acquire() {
   // An attempt waits 5 ms if another process has locked the file but not written its record yet.
-  constexpr int kMostAttempts = 1000;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt)
+  constexpr int kMaxAttempts = 1000;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt)
     if (tryAcquire())
       return;
   refuse("");

@@ -15,7 +15,7 @@ constexpr uint32_t kEndOfDirectory = 0x06054b50, kEndOfDirectory64 = 0x06064b50,
                    kLocalHeader = 0x04034b50;
 /// Maximum size of an array whose CRC-32 is checked. The check reads the whole array when the file
 /// is opened: about one second for 1 GiB.
-constexpr uint64_t kMostChecked = uint64_t(1) << 30;
+constexpr uint64_t kMaxChecked = uint64_t(1) << 30;
 constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kHeaderBytes = 46, kLocalBytes = 30;
 
 constexpr struct {
@@ -80,8 +80,8 @@ uint64_t NumpyFile::read(size_t at, size_t bytes) const {
 
 void NumpyFile::readArchive() {
   size_t end = file.size();
-  constexpr size_t kMostComment = 0xFFFF;
-  for (size_t tried = 0; tried <= kMostComment && file.size() >= kEndBytes + tried; ++tried)
+  constexpr size_t kMaxComment = 0xFFFF;
+  for (size_t tried = 0; tried <= kMaxComment && file.size() >= kEndBytes + tried; ++tried)
     if (read(file.size() - kEndBytes - tried, 4) == kEndOfDirectory) {
       end = file.size() - kEndBytes - tried;
       break;
@@ -132,7 +132,7 @@ size_t NumpyFile::readEntry(size_t at) {
   bool isArray = name.size() > kEnding.size() && name.ends_with(kEnding);
   if (!isArray)
     fail("has \"" + name + "\", which is not an array");
-  if (size <= kMostChecked && computeCrc32(file.data() + begin, size) != read(at + 16, 4))
+  if (size <= kMaxChecked && computeCrc32(file.data() + begin, size) != read(at + 16, 4))
     fail("is damaged: the array \"" + name +
          "\" was changed after it was written (its CRC-32 differs)");
   addArray(name.substr(0, name.size() - kEnding.size()), {file.data() + begin, size});

@@ -527,10 +527,10 @@ std::unique_ptr<SampleSource> openData(const Program &program, const DataOptions
   return result;
 }
 
-std::unique_ptr<SampleSource> makeMemorySource(std::vector<const Input *> inputs,
+std::unique_ptr<SampleSource> makeMemorySource(const std::vector<const Input *> &inputs,
                                                std::vector<HostTensor> tensors,
                                                const std::string &origin) {
-  return std::make_unique<TensorSource>(std::move(inputs), std::move(tensors), origin);
+  return std::make_unique<TensorSource>(inputs, std::move(tensors), origin);
 }
 
 } // namespace psrt

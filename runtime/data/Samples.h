@@ -62,7 +62,7 @@ struct HostTensor {
 
 /// Makes a source of tensors in memory. Checks names, dtypes and shapes against the inputs. Errors
 /// begin with `origin`.
-std::unique_ptr<SampleSource> makeMemorySource(std::vector<const Input *> inputs,
+std::unique_ptr<SampleSource> makeMemorySource(const std::vector<const Input *> &inputs,
                                                std::vector<HostTensor> tensors,
                                                const std::string &origin);
 

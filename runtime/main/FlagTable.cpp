@@ -104,7 +104,7 @@ void FlagTable::checkNames(const std::vector<std::string> &arguments) const {
       continue;
     std::vector<std::string> known{"help"};
     for (const Entry &entry : entries)
-      known.push_back(entry.info.name);
+      known.emplace_back(entry.info.name);
     std::string name = spelling.substr(spelling.find_first_not_of('-'));
     throw CLI::ExtrasError("unknown flag " + spelling + parashard::suggestFlag(name, known),
                            CLI::ExitCodes::ExtrasError);

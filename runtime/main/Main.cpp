@@ -151,19 +151,24 @@ static int run(const Flags &flags, const ProcessIdentity &identity) {
   return runInJob(*job, [&] { return runProgram(source, flags, job.get()); });
 }
 
+static int runCommand(int argc, char **argv) {
+  Flags flags;
+  ProcessIdentity identity = findProcessIdentity();
+  if (std::optional<int> status = parseFlags(argc, argv, identity.rank, flags))
+    return *status;
+  return run(flags, identity);
+}
+
 } // namespace psrt
 
 int main(int argc, char **argv) {
   psrt::startSignalThread();
   psrt::prepareStandardOutput();
-  psrt::Flags flags;
-  psrt::ProcessIdentity identity;
+  int status = 0;
   try {
-    identity = psrt::findProcessIdentity();
+    status = psrt::runCommand(argc, argv);
   } catch (...) {
-    return psrt::reportFailure(psrt::currentStatus(), true);
+    status = psrt::reportFailure(psrt::currentStatus(), true);
   }
-  if (std::optional<int> status = psrt::parseFlags(argc, argv, identity.rank, flags))
-    return psrt::finishStandardOutput(*status);
-  return psrt::finishStandardOutput(psrt::run(flags, identity));
+  return psrt::finishStandardOutput(status);
 }

@@ -58,7 +58,7 @@ std::optional<std::string> describeOthers(const std::vector<CoreUse> &processes,
   // Maximum share of the needed cores that other programs may use. On an idle machine with 2 cores,
   // other programs use a share of at most 0.03. One busy loop uses a share of 0.45, and two use
   // 0.8.
-  constexpr double kMost = 0.1;
+  constexpr double kMax = 0.1;
   if (processes.empty() || processes.front().cores == 0 || processes.front().wall <= 0)
     return std::nullopt;
   const CoreUse &first = processes.front();
@@ -68,7 +68,7 @@ std::optional<std::string> describeOthers(const std::vector<CoreUse> &processes,
   double others = (first.busy - own) / first.wall;
   double needed = double(std::min(threads, first.cores));
   double missing = others - (double(first.cores) - needed);
-  if (missing <= kMost * needed)
+  if (missing <= kMax * needed)
     return std::nullopt;
   return format("%s used %.1f of %lld cores", parashard::kDisturbance, others,
                 (long long)first.cores);

@@ -63,8 +63,8 @@ FittedLink fitLink(const std::vector<Sample> &samples) {
     if (!isBetter)
       step = std::sqrt(step);
   }
-  constexpr double kLeast = 1e-9; // seconds; every real link has a higher latency
-  return {latency < kLeast ? 0 : latency, 1 / slope};
+  constexpr double kMin = 1e-9; // seconds; every real link has a higher latency
+  return {latency < kMin ? 0 : latency, 1 / slope};
 }
 
 void makeAscending(std::vector<Sample> &samples) {

@@ -9,11 +9,11 @@
 namespace psrt {
 namespace {
 
-constexpr int64_t kMostSamples = 50, kMostRuns = 1000;
+constexpr int64_t kMaxSamples = 50, kMaxRuns = 1000;
 /// The minimum time of a sample in seconds, much longer than a barrier of all ranks.
-constexpr double kLeastSample = 0.5e-3;
+constexpr double kMinSample = 0.5e-3;
 /// The minimum time budget of a probe in seconds.
-constexpr double kLeastShare = 2e-3;
+constexpr double kMinShare = 2e-3;
 
 } // namespace
 
@@ -42,7 +42,7 @@ void Prober::run() {
     weights += probe.weight;
   for (Probe &probe : plan.probes) {
     double left = begin + seconds - steadySeconds();
-    measure(probe, std::max(kLeastShare, left * probe.weight / weights));
+    measure(probe, std::max(kMinShare, left * probe.weight / weights));
     weights -= probe.weight;
   }
   uses = {subtract(readCoreUse(), before)};
@@ -102,7 +102,7 @@ int64_t Prober::countMatmuls(const Probe &probe) const {
   double matmul = find(Figure::OverlapMatmul)->seconds;
   double collective = find(Figure::OverlapCollective)->seconds;
   bool isKnown = matmul > 0 && collective > 0;
-  return isKnown ? std::clamp<int64_t>(std::llround(collective / matmul), 1, kMostRuns) : 1;
+  return isKnown ? std::clamp<int64_t>(std::llround(collective / matmul), 1, kMaxRuns) : 1;
 }
 
 /// Returns the repeats that rank 0 has chosen, in every process.
@@ -130,9 +130,9 @@ void Prober::measure(Probe &probe, double share) {
     return;
   }
   double second = std::max(1e-9, findMedianOfRanks(time(probe, repeats)));
-  repeats.runs = std::clamp<int64_t>(std::llround(kLeastSample / second), 1, kMostRuns);
+  repeats.runs = std::clamp<int64_t>(std::llround(kMinSample / second), 1, kMaxRuns);
   repeats.samples =
-      std::clamp<int64_t>(int64_t(share / (second * double(repeats.runs))), 1, kMostSamples);
+      std::clamp<int64_t>(int64_t(share / (second * double(repeats.runs))), 1, kMaxSamples);
   probe.seconds = findMedianOfRanks(time(probe, agree(repeats)));
 }
 

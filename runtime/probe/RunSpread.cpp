@@ -33,8 +33,8 @@ double RunSpread::getShare() const { return least > 0 ? total / least - 1 : 0; }
 std::optional<std::string> RunSpread::describeDisturbance() const {
   // On an idle machine with 2 cores, the runs of two ranks take 6 to 16 % longer than the fastest
   // runs. While two busy loops use the cores, the runs take 23 to 134 % longer.
-  constexpr double kMost = 0.3;
-  if (getShare() <= kMost)
+  constexpr double kMax = 0.3;
+  if (getShare() <= kMax)
     return std::nullopt;
   return format("%s seem to have used the machine: repeated matmuls took %.0f %% longer than the "
                 "fastest ones",

@@ -104,9 +104,9 @@ int64_t findRanks(const ProbeFlags &flags, const ProcessIdentity &identity) {
               flags.ranks, (long long)identity.size, identity.variable.c_str());
   if (identity.size > 1)
     return identity.size;
-  constexpr int kMost = 8;
+  constexpr int kMax = 8;
   return flags.ranks > 0 ? flags.ranks
-                         : std::clamp(int(std::thread::hardware_concurrency()), 1, kMost);
+                         : std::clamp(int(std::thread::hardware_concurrency()), 1, kMax);
 }
 
 /// Returns how the ranks of a job are distributed over hosts. Fails unless each host has the same
@@ -143,8 +143,8 @@ std::string printDate() {
 /// Returns the buffer size in bytes: the size that the figures need, but at most an eighth of the
 /// memory of a rank.
 int64_t chooseBuffer(const Target &target, const MachineInfo &machine) {
-  constexpr int64_t kUnit = 1 << 20, kLeast = 16 * kUnit;
-  int64_t most = std::max(kLeast, int64_t(machine.memory / 8) / kUnit * kUnit);
+  constexpr int64_t kUnit = 1 << 20, kMin = 16 * kUnit;
+  int64_t most = std::max(kMin, int64_t(machine.memory / 8) / kUnit * kUnit);
   return std::min(getBufferBytes(target), most);
 }
 

@@ -540,7 +540,7 @@ psrt_status psrt_get_step(psrt_program *program, int64_t *step) {
 
 psrt_status psrt_set_step(psrt_program *program, int64_t step) {
   return guarded(program, [&] {
-    if (step < 0 || step > kMostSteps)
+    if (step < 0 || step > kMaxSteps)
       PSRT_FAIL(BadArgument, "step %lld is out of range; expected 0 to 2^53", (long long)step);
     sessionOf(program).step = step;
     recordSetting(*program, "step", double(step));

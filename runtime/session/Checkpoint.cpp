@@ -189,7 +189,7 @@ void CheckpointWriter::removeLeftovers() const {
   std::error_code ignored;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
-    if (name.rfind(kPartialPrefix, 0) == 0 || isLeftover(name, kLatest))
+    if (name.starts_with(kPartialPrefix) || isLeftover(name, kLatest))
       fs::remove_all(entry.path(), ignored);
   }
 }
@@ -346,7 +346,7 @@ static std::string describeOthers(const fs::path &missing) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
     if (auto number = parseCheckpointName(name))
-      found.push_back({*number, name});
+      found.emplace_back(*number, name);
   }
   if (found.empty())
     return "give a folder that --save has written";
@@ -406,13 +406,13 @@ void Checkpoint::checkSum(Json json, const FileFields &fields, const std::string
 
 /// Reads and checks the fields of RunPosition.
 void Checkpoint::readPosition(const FileFields &fields) {
-  constexpr int64_t kMostSamples = int64_t(1) << 53;
+  constexpr int64_t kMaxSamples = int64_t(1) << 53;
   fields.allow({"version", "step", "seed", "shuffle", "step_samples", "run", "losses", "files",
                 "tensors", "sum"});
-  position.step = fields.integer("step", 0, kMostSteps);
+  position.step = fields.integer("step", 0, kMaxSteps);
   position.seed = fields.number("seed");
   position.shuffle = fields.boolean("shuffle");
-  position.stepSamples = fields.integer("step_samples", 0, kMostSamples);
+  position.stepSamples = fields.integer("step_samples", 0, kMaxSamples);
   if (fields.has("run"))
     position.run = fields.text("run");
   int64_t samples = 0;
@@ -495,7 +495,7 @@ void Checkpoint::addTensor(const std::string &name, const FileFields &fields) {
     if (file == files.end())
       part.refuse("file", "one of \"files\"");
     IndexRanges ranges = parseRanges(part, tensor.shape);
-    int64_t count = tryCountElements(shapeOf(ranges)).value_or(kMostElements),
+    int64_t count = tryCountElements(shapeOf(ranges)).value_or(kMaxElements),
             bytes = count * dtypeSize(tensor.dtype), most = file->second.size() - bytes;
     if (most < 0)
       PSRT_FAIL(
@@ -580,7 +580,7 @@ void Checkpoint::check(const std::vector<const NamedTensor *> &state, bool train
                  describeTensor(tensor->dtype, tensor->shape).c_str()));
   }
   for (const auto &[name, tensor] : saved)
-    if (!wanted.count(name) && !isOfPrecision(name) && (trains || !isOfTraining(name)))
+    if (!wanted.contains(name) && !isOfPrecision(name) && (trains || !isOfTraining(name)))
       differing.push_back(format("\"%s\": the checkpoint has %s, the program has nothing",
                                  name.c_str(), describeTensor(tensor.dtype, tensor.shape).c_str()));
   std::string first;
@@ -613,7 +613,7 @@ Checkpoint::describeDifferences(const std::vector<const NamedTensor *> &state) c
       ++conversions[{found->dtype, tensor->dtype}];
   }
   for (const auto &[name, tensor] : saved)
-    if (!wanted.count(name))
+    if (!wanted.contains(name))
       unknown.push_back(name);
   if (!missing.empty())
     notes.push_back(format("checkpoint \"%s\" has no %s, so %s", path.c_str(),

@@ -18,8 +18,8 @@ extern "C" __attribute__((weak)) void psrt_test_fault(int rank, int64_t step);
 
 namespace psrt {
 
-inline constexpr int kMaxThreads = 1024;                ///< maximum number of threads of one rank
-inline constexpr int64_t kMostSteps = int64_t(1) << 53; ///< maximum number of steps
+inline constexpr int kMaxThreads = 1024;               ///< maximum number of threads of one rank
+inline constexpr int64_t kMaxSteps = int64_t(1) << 53; ///< maximum number of steps
 
 struct SessionOptions {
   int ranks = 0;   ///< 0: as in the mesh

@@ -1,5 +1,5 @@
 // RUN: ps-opt -ps-fuse %s | FileCheck %s
-// RUN: ps-opt -ps-fuse=most-chunks=64 %s | FileCheck %s --check-prefix=DEVICE
+// RUN: ps-opt -ps-fuse=max-chunks=64 %s | FileCheck %s --check-prefix=DEVICE
 
 // A producer, a row op and its users form one kernel. Values used outside are results of the
 // kernel.

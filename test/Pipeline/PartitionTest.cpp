@@ -100,10 +100,10 @@ Numbers makeNumbers(std::mt19937_64 &random, int64_t count) {
   return numbers;
 }
 
-void compareWithTrial(uint64_t seed, int64_t mostLayers, Placement placement) {
+void compareWithTrial(uint64_t seed, int64_t maxLayers, Placement placement) {
   std::mt19937_64 random(seed);
   int64_t stages = placement.getNumStages();
-  int64_t layers = stages + random() % (mostLayers - stages + 1);
+  int64_t layers = stages + random() % (maxLayers - stages + 1);
   Numbers weights = makeNumbers(random, layers), bytes = makeNumbers(random, layers - 1);
   StagePartition found = find(weights, bytes, placement);
   ASSERT_EQ(getObjectives(found), getObjectives(findByTrial(weights, bytes, placement)))
@@ -111,11 +111,11 @@ void compareWithTrial(uint64_t seed, int64_t mostLayers, Placement placement) {
       << placement.chunks << " chunks, " << (placement.kind == PlacementKind::V ? "V" : "loop");
 }
 
-void compareWithTrials(int64_t seeds, int64_t mostLayers, int64_t mostRanks, int64_t chunks) {
+void compareWithTrials(int64_t seeds, int64_t maxLayers, int64_t maxRanks, int64_t chunks) {
   for (PlacementKind kind : {PlacementKind::Loop, PlacementKind::V})
-    for (int64_t ranks = 1; ranks <= mostRanks; ++ranks)
+    for (int64_t ranks = 1; ranks <= maxRanks; ++ranks)
       for (int64_t seed = 0; seed < seeds; ++seed)
-        compareWithTrial(seed, mostLayers, {kind, ranks, chunks});
+        compareWithTrial(seed, maxLayers, {kind, ranks, chunks});
 }
 
 /// Finds a partition. Checks that the search takes less than 10 seconds and that its objectives are
@@ -238,7 +238,7 @@ TEST(Partition, LayersWithoutWeightAreFast) {
 TEST(Partition, ReportsATooLargeSearch) {
   Numbers weights = makeRandom(96, 1 << 20), bytes(95, 1);
   PartitionProblem problem{weights, bytes, {PlacementKind::Loop, 4, 3}};
-  problem.mostStates = 100000;
+  problem.maxStates = 100000;
   EXPECT_EQ(
       getError(findPartition(problem)),
       "the search for the best partition of 96 layers into 12 stages (4 pipeline coordinates x 3 "

@@ -101,8 +101,8 @@ struct Problem {
     double best = std::numeric_limits<double>::infinity();
     LayoutPricer pricer(model.makeTable(candidate), search.cluster, cuts);
     for (const schedules::Schedule &schedule : schedules::getSchedules())
-      for (int64_t chunks = schedule.leastChunks;
-           chunks <= std::min<int64_t>(schedule.mostChunks, 8); ++chunks) {
+      for (int64_t chunks = schedule.minChunks; chunks <= std::min<int64_t>(schedule.maxChunks, 8);
+           ++chunks) {
         if (candidate.pp == 1 && (chunks > 1 || schedule.name != std::string("1f1b")))
           continue;
         Layout layout;

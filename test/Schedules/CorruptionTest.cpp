@@ -159,7 +159,7 @@ TEST(Corruptions, AreAcceptedIfAndOnlyIfTheResultsAreTheSame) {
   for (int kind = 0; kind < Kinds; ++kind)
     for (int tried = 0; tried < 60;) {
       const Schedule &schedule = getSchedules()[random() % getSchedules().size()];
-      ScheduleSize size{int64_t(2 + random() % 3), schedule.leastChunks, int64_t(2 + random() % 5)};
+      ScheduleSize size{int64_t(2 + random() % 3), schedule.minChunks, int64_t(2 + random() % 5)};
       PipelineSchedule table = llvm::cantFail(makePipelineSchedule(schedule.name, size));
       auto expected = runByValues(table);
       ASSERT_TRUE(expected && isAccepted(table)) << table.name;

@@ -48,7 +48,7 @@ TEST(Bubbles, HaveTheirClosedForms) {
 
 TEST(Bubbles, AreZeroOnOneRank) {
   for (const Schedule &schedule : getSchedules())
-    EXPECT_EQ(run(make(schedule.name, {1, schedule.leastChunks, 5})).bubble, 0) << schedule.name;
+    EXPECT_EQ(run(make(schedule.name, {1, schedule.minChunks, 5})).bubble, 0) << schedule.name;
 }
 
 /// Peak micro-batches per rank: GPipe holds all, rank r of 1F1B holds p - r, and the zero-bubble
@@ -77,8 +77,8 @@ TEST(Schedules, CompleteAtEverySize) {
   std::uniform_real_distribution<double> time(0.1, 2);
   for (const Schedule &schedule : getSchedules())
     for (int64_t ranks = 1; ranks <= 7; ++ranks)
-      for (int64_t chunks = schedule.leastChunks;
-           chunks <= std::min<int64_t>(4, schedule.mostChunks); ++chunks)
+      for (int64_t chunks = schedule.minChunks; chunks <= std::min<int64_t>(4, schedule.maxChunks);
+           ++chunks)
         for (int64_t m = 1; m <= 24; ++m) {
           PipelineSchedule table = make(schedule.name, {ranks, chunks, m});
           PipelineTimes times = makeTimes(table.placement, {}, time(random));
@@ -128,7 +128,7 @@ static std::string writeRows(const PipelineSchedule &table) {
 
 TEST(Tables, BuiltInSchedulesRoundTrip) {
   for (const Schedule &schedule : getSchedules()) {
-    PipelineSchedule table = make(schedule.name, {3, schedule.leastChunks, 7});
+    PipelineSchedule table = make(schedule.name, {3, schedule.minChunks, 7});
     auto read = readPipelineSchedule(writeRows(table), "mine.json");
     ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
     EXPECT_EQ(read->rows, table.rows);

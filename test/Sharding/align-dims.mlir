@@ -1,6 +1,6 @@
 // Pads the dims of parameters that matmuls read, by means of a mesh axis of kind multiple.
-// RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=8 most-waste=20" | FileCheck %s
-// RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=8 most-waste=5" | FileCheck %s --check-prefix=WASTE
+// RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=8 max-waste=20" | FileCheck %s
+// RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=8 max-waste=5" | FileCheck %s --check-prefix=WASTE
 // RUN: ps-opt %s --split-input-file --ps-set-mesh=mesh=tp=2 --ps-seed-shardings=policy=megatron --ps-align-dims="multiple=1" | FileCheck %s --check-prefix=WASTE
 // WASTE-NOT: pad.
 

@@ -57,6 +57,7 @@ VALUES = [
     (["--precision", "bf16|fp16"], "--precision takes one value, not 'bf16|fp16': the search does not choose it"),
     (["--split-method", "foo"], "--split-method foo: no layer has the module path 'foo'; the nearest names are"),
     (["--overlap", "0"], "--overlap takes auto, off, or a number of chunks (at least 1), not '0'"),
+    (["--target", "cuda:sm_70"], "--target cuda:sm_70: unsupported architecture; use cuda:sm_80 or a later one"),
     (["--target", "cuda:foo"], "--target takes cpu[:NAME] or cuda:sm_NN, not 'cuda:foo'"),
     (["--loss", "none"], "--loss none: a program without a loss has no training step to plan"),
     (["--offload", "optimizer"], "--offload optimizer: a search does not predict the memory of offloaded tensors"),

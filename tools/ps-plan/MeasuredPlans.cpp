@@ -44,14 +44,14 @@ struct MeasuredPlan {
 
 /// Returns the value of a number flag of a plan file; nullopt if the file does not have it.
 llvm::Expected<std::optional<int64_t>> getNumber(const PlanFile &file, llvm::StringRef flag) {
-  constexpr int64_t kMost = int64_t(1) << 40; // as in ps-compile
+  constexpr int64_t kMax = int64_t(1) << 40; // as in ps-compile
   std::string text = file.get(flag);
   int64_t number = 0;
   if (text.empty())
     return std::nullopt;
-  if (llvm::StringRef(text).getAsInteger(10, number) || number < 1 || number > kMost)
+  if (llvm::StringRef(text).getAsInteger(10, number) || number < 1 || number > kMax)
     return llvm::createStringError("\"" + flag + "\" is " + text +
-                                   "; expected a number from 1 to " + llvm::Twine(kMost));
+                                   "; expected a number from 1 to " + llvm::Twine(kMax));
   return number;
 }
 

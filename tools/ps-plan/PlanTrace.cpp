@@ -11,10 +11,10 @@ namespace parashard {
 
 llvm::Expected<PlanShape> makeShape(llvm::StringRef mesh, int64_t ranks, int64_t chunks,
                                     llvm::StringRef schedule, int64_t microBatches) {
-  if (microBatches > kMostMicroBatches)
+  if (microBatches > kMaxMicroBatches)
     return llvm::createStringError(llvm::formatv("{0} micro-batches per step; a step has at most "
                                                  "{1}",
-                                                 microBatches, kMostMicroBatches)
+                                                 microBatches, kMaxMicroBatches)
                                        .str());
   PlanShape shape{1, {}, microBatches, schedule.str()};
   shape.placement.chunks = chunks;

@@ -35,8 +35,8 @@ double getDifference(const ps::Tensor &found, const ps::Tensor &expected, int64_
 /// Returns the largest difference of two tensors of one type, relative to max(0.001, the largest
 /// finite magnitude in `expected`).
 double getShare(const ps::Tensor &found, const ps::Tensor &expected) {
-  constexpr double kLeastScale = 1e-3;
-  double scale = kLeastScale, largest = 0;
+  constexpr double kMinScale = 1e-3;
+  double scale = kMinScale, largest = 0;
   for (int64_t i = 0; i < expected.size(); ++i) {
     if (std::isfinite(expected.get(i)))
       scale = std::max(scale, std::abs(expected.get(i)));

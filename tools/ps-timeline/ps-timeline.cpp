@@ -144,13 +144,13 @@ int main(int argc, char **argv) {
     return BadCommandLine;
   if (options.trace.empty())
     return fail(BadCommandLine, "no trace given; a program writes one with --trace FILE.json");
-  constexpr double kMostHop = 1e6; // in ms
-  if (!(options.hop >= 0 && options.hop <= kMostHop))
-    return failFlag("hop", formatv(" takes milliseconds from 0 to {0}", kMostHop).str());
+  constexpr double kMaxHop = 1e6; // in ms
+  if (!(options.hop >= 0 && options.hop <= kMaxHop))
+    return failFlag("hop", formatv(" takes milliseconds from 0 to {0}", kMaxHop).str());
   if (options.microBatches.getNumOccurrences() &&
-      (options.microBatches < 1 || options.microBatches > schedules::kMostMicroBatches))
+      (options.microBatches < 1 || options.microBatches > schedules::kMaxMicroBatches))
     return failFlag("micro-batches",
-                    " takes a number from 1 to " + Twine(schedules::kMostMicroBatches));
+                    " takes a number from 1 to " + Twine(schedules::kMaxMicroBatches));
   if (options.schedule.empty() &&
       (options.hop.getNumOccurrences() || options.microBatches.getNumOccurrences()))
     return failFlag("hop", " and --micro-batches need --schedule");

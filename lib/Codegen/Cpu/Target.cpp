@@ -115,8 +115,8 @@ llvm::Error CpuTarget::compileKernels(std::deque<Translated> &kernels) const {
 /// the cache has the object of a kernel, takes this object and erases the kernel's module. Compiles
 /// the other kernels, whose modules are lowered in place, and adds their objects to the cache.
 FailureOr<std::vector<std::string>> CpuTarget::makeKernels(ModuleOp kernels) const {
-  constexpr uint64_t kMostCacheBytes = 256 << 20;
-  FileCache cache("kernels", kMostCacheBytes);
+  constexpr uint64_t kMaxCacheBytes = 256 << 20;
+  FileCache cache("kernels", kMaxCacheBytes);
   std::vector<std::string> objects;
   struct NewKernel {
     size_t index;

@@ -14,23 +14,23 @@ using namespace parashard::fusion;
 static constexpr int64_t kRowRegisters = 32;
 /// Minimum elements of a row per thread. With fewer elements, a reduction over the threads costs
 /// more than the work of each thread.
-static constexpr int64_t kLeastElements = 8;
-static constexpr int64_t kMostThreads = 512;
+static constexpr int64_t kMinElements = 8;
+static constexpr int64_t kMaxThreads = 512;
 
 ThreadLayout codegen::chooseLayout(int64_t rows, int64_t columns, unsigned width) {
   ThreadLayout best;
   best.width = width;
-  best.threads = best.block = kMostThreads;
+  best.threads = best.block = kMaxThreads;
   best.steps = 0;
   int64_t bestColumns = 0;
   // Prefers the fewest idle threads, then the most threads with enough work.
-  for (int64_t threads = kMostThreads; threads >= 1; threads /= 2) {
+  for (int64_t threads = kMaxThreads; threads >= 1; threads /= 2) {
     int64_t steps = llvm::divideCeil(columns, threads * width), covered = steps * threads * width;
     if (steps * width > std::max<int64_t>(kRowRegisters, width))
       break;
-    bool isIdle = steps * width < kLeastElements && threads > 1 && covered > columns;
+    bool isIdle = steps * width < kMinElements && threads > 1 && covered > columns;
     if (best.steps == 0 || covered < bestColumns ||
-        (covered == bestColumns && best.steps * width < kLeastElements) || isIdle) {
+        (covered == bestColumns && best.steps * width < kMinElements) || isIdle) {
       best.threads = threads;
       best.steps = steps;
       bestColumns = covered;

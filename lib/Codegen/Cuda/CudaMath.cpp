@@ -13,13 +13,13 @@ using parashard::codegen::MathBuilder;
 /// also replace the NaN of an infinite x.
 static void expandExp(math::ExpOp exp) {
   constexpr double kLog2E = 0x1.715476p+0, kLog2ERest = 0x1.4ae0cp-26; // sum: log2(e)
-  constexpr double kLn2 = 0.69314718055994530942, kMostRest = 1e-4;
+  constexpr double kLn2 = 0.69314718055994530942, kMaxRest = 1e-4;
   OpBuilder builder(exp);
   MathBuilder m(exp.getLoc(), builder);
   Value x = exp.getOperand(), log2E = m.constant(x, kLog2E), t = m.mul(x, log2E);
   Value rest = m.fma(x, m.constant(x, kLog2ERest), m.fma(x, log2E, m.neg(t)));
-  rest = arith::MinNumFOp::create(m.builder(), rest, m.constant(x, kMostRest));
-  rest = arith::MaxNumFOp::create(m.builder(), rest, m.constant(x, -kMostRest));
+  rest = arith::MinNumFOp::create(m.builder(), rest, m.constant(x, kMaxRest));
+  rest = arith::MaxNumFOp::create(m.builder(), rest, m.constant(x, -kMaxRest));
   Value factor = m.fma(rest, m.constant(x, kLn2), m.constant(x, 1));
   exp.replaceAllUsesWith(m.mul(m.unary<math::Exp2Op>(t), factor));
   exp.erase();

@@ -8,6 +8,7 @@
 #include "lib/Codegen/Link.h"
 #include "lib/Codegen/Lowering.h"
 #include "lib/Support/Files.h"
+#include "lib/Support/TargetName.h"
 #include "parashard/Codegen.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -37,8 +38,8 @@ static unsigned getNumber(StringRef architecture) {
 }
 
 bool codegen::multipliesFloat8(StringRef target) {
-  constexpr unsigned kLeast = 89;
-  return target.consume_front("cuda:") && (target == "replay" || getNumber(target) >= kLeast);
+  constexpr unsigned kMin = 89;
+  return target.consume_front("cuda:") && (target == "replay" || getNumber(target) >= kMin);
 }
 
 llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
@@ -57,9 +58,8 @@ llvm::Expected<CudaTarget> CudaTarget::create(StringRef architecture) {
   // Checks the name before the target machine is created. For an unknown name, LLVM would end the
   // process or print its own message.
   std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(triple, "", ""));
-  constexpr unsigned kLeast = 80; // the first with bf16
   unsigned number = getNumber(architecture);
-  if (number < kLeast || !known || !known->isCPUStringValid(architecture))
+  if (number < support::kMinArchitecture || !known || !known->isCPUStringValid(architecture))
     return ps::createFlagError("target cuda:" + architecture,
                                ": unsupported architecture; use sm_80, sm_90, sm_100 or "
                                "another architecture from sm_80 on, without a letter suffix");

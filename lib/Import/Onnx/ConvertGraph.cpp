@@ -14,7 +14,7 @@ namespace parashard::import {
 static constexpr unsigned kMaxDepth = 32;
 /// The maximum number of nodes after inlining is 256 times the number in the file, and at least
 /// 2^14. A limit is needed since each level of calls can double the number.
-static constexpr size_t kMostCopies = 256, kFewNodes = 1 << 14;
+static constexpr size_t kMaxCopies = 256, kFewNodes = 1 << 14;
 
 static bool isDefaultDomain(StringRef domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -73,7 +73,7 @@ OnnxGraphConverter::OnnxGraphConverter(const OnnxModel &model, OpBuilder &builde
     functions[getFunctionKey(function, function.name())] = &function;
     nodes += function.node_size();
   }
-  mostNodes = std::max(kFewNodes, kMostCopies * nodes);
+  maxNodes = std::max(kFewNodes, kMaxCopies * nodes);
 }
 
 const onnx::FunctionProto *OnnxGraphConverter::findFunction(const onnx::NodeProto &node) const {
@@ -85,7 +85,7 @@ void OnnxGraphConverter::collectUnsupported(ArrayRef<const onnx::NodeProto *> no
                                             const SourceLocation &caller, unsigned depth,
                                             size_t &visited, MissingOps &missing) const {
   for (const onnx::NodeProto *node : nodes) {
-    if (++visited > mostNodes)
+    if (++visited > maxNodes)
       return;
     SourceLocation source = getSourceLocation(*node, caller);
     if (const onnx::FunctionProto *function = findFunction(*node)) {
@@ -103,7 +103,7 @@ std::string OnnxGraphConverter::describeUnsupported(ArrayRef<const onnx::NodePro
   MissingOps missing;
   size_t visited = 0;
   collectUnsupported(nodes, root, 0, visited, missing);
-  if (visited > mostNodes)
+  if (visited > maxNodes)
     return describeTooMany();
   return missing.describe("replace them in the model, or export it with torch.export instead");
 }
@@ -114,7 +114,7 @@ static std::string describeNode(const onnx::NodeProto &node) {
 }
 
 std::string OnnxGraphConverter::describeTooMany() const {
-  return "inlining the functions of the file gives more than " + std::to_string(mostNodes) +
+  return "inlining the functions of the file gives more than " + std::to_string(maxNodes) +
          " nodes, which is not supported";
 }
 
@@ -149,9 +149,9 @@ LogicalResult OnnxGraphConverter::run(ArrayRef<const onnx::NodeProto *> nodes, O
 LogicalResult OnnxGraphConverter::convert(const onnx::NodeProto &node, OnnxScope &scope,
                                           const SourceLocation &source) {
   Location loc = getLocation(source, b.getContext());
-  if (++converted > mostNodes)
-    return converted > mostNodes + 1 ? failure() // reported once
-                                     : emitError(loc) << describeTooMany();
+  if (++converted > maxNodes)
+    return converted > maxNodes + 1 ? failure() // reported once
+                                    : emitError(loc) << describeTooMany();
   if (const onnx::FunctionProto *function = findFunction(node))
     return inlineFunction(node, *function, scope, source);
   OnnxNode converter(scope, node, b, loc);

@@ -62,7 +62,7 @@ private:
   SourceLocation root; ///< location of nodes without metadata: the model's file
   std::map<std::string, const onnx::FunctionProto *> functions;
   unsigned depth = 0;
-  size_t converted = 0, mostNodes = 0; ///< nodes after inlining: converted so far, maximum
+  size_t converted = 0, maxNodes = 0; ///< nodes after inlining: converted so far, maximum
 };
 
 } // namespace parashard::import

@@ -9,7 +9,7 @@ namespace {
 
 /// Maximum of each size, stride, dilation and padding. Larger numbers indicate a damaged file. The
 /// product of two such numbers fits i64.
-constexpr int64_t kMostPositions = INT32_MAX;
+constexpr int64_t kMaxPositions = INT32_MAX;
 
 /// The attributes of a node's windows. `placeWindows` and `placeTransposed` compute the padding.
 struct WindowAttributes {
@@ -40,9 +40,9 @@ SmallVector<int64_t> readList(OnnxNode &n, StringRef name, size_t count, int64_t
     (void)n.fail("has " + Twine(numbers.size()) + " numbers in '" + name + "'; expected " +
                  Twine(count));
   for (int64_t number : numbers)
-    if (number < least || number > kMostPositions)
+    if (number < least || number > kMaxPositions)
       (void)n.fail("has " + Twine(number) + " in '" + name + "'; expected at least " +
-                   Twine(least) + (number > kMostPositions ? ", and less than 2^31" : ""));
+                   Twine(least) + (number > kMaxPositions ? ", and less than 2^31" : ""));
   numbers.resize(count, fallback);
   return numbers;
 }
@@ -80,7 +80,7 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
     (void)n.fail("has both 'pads' and 'auto_pad' = '" + attributes.padding +
                  "'; export the model with one of them");
   for (int64_t size : llvm::concat<const int64_t>(attributes.in, attributes.kernel))
-    if (size < 1 || size > kMostPositions)
+    if (size < 1 || size > kMaxPositions)
       (void)n.fail("has a dim or a kernel of size " + Twine(size) +
                    "; expected at least 1, and less than 2^31");
   if (attributes.kernel.size() != space)
@@ -179,7 +179,7 @@ SmallVector<int64_t> placeTransposed(OnnxNode &n, WindowAttributes &attributes) 
     sizes.push_back(isRequested ? requested.empty() ? attributes.in[d] * attributes.strides[d]
                                                     : requested[d]
                                 : full - attributes.low[d] - attributes.high[d]);
-    if (sizes.back() < 1 || sizes.back() > kMostPositions)
+    if (sizes.back() < 1 || sizes.back() > kMaxPositions)
       (void)n.fail("has a result of size " + Twine(sizes.back()) + " along spatial dim " +
                    Twine(d));
     else if (isRequested)
@@ -197,7 +197,7 @@ LogicalResult convertConvTranspose(OnnxNode &n) {
     return failure();
   SmallVector<int64_t> sizes = placeTransposed(n, attributes);
   int64_t perGroup = getShape(conv.weight)[1];
-  if (conv.groups < 1 || conv.groups > kMostPositions || perGroup > kMostPositions)
+  if (conv.groups < 1 || conv.groups > kMaxPositions || perGroup > kMaxPositions)
     return n.fail(
         "has " + Twine(conv.groups) +
         " groups; expected at least 1, and fewer than 2^31 groups and channels per group");

@@ -67,12 +67,12 @@ bool isMergedByValue(const OnnxModel &model, StringRef name) {
 }
 
 std::string listNames(ArrayRef<std::string> names) {
-  constexpr size_t kMostNames = 8;
+  constexpr size_t kMaxNames = 8;
   std::string text;
-  for (const std::string &name : names.take_front(kMostNames))
+  for (const std::string &name : names.take_front(kMaxNames))
     text += (text.empty() ? "'" : ", '") + name + "'";
-  if (names.size() > kMostNames)
-    text += formatv(" and {0} more", names.size() - kMostNames).str();
+  if (names.size() > kMaxNames)
+    text += formatv(" and {0} more", names.size() - kMaxNames).str();
   return text;
 }
 

@@ -25,7 +25,7 @@ constexpr unsigned kMethodStored = 0;
 /// Maximum ratio of the inflated size of an entry to its stored size. model.json has a ratio of 10
 /// to 30; the maximum of deflate is 1032. Entries of up to `kAlwaysInflated` bytes may have any
 /// ratio.
-constexpr uint64_t kMostInflation = 100;
+constexpr uint64_t kMaxInflation = 100;
 constexpr uint64_t kAlwaysInflated = uint64_t(64) << 20;
 constexpr size_t kPiece = size_t(1) << 20; ///< bytes inflated at once
 
@@ -99,7 +99,7 @@ void readExtra64(Bytes extra, uint64_t &size, uint64_t &storedSize, uint64_t &he
 
 /// Returns the maximum inflated size of an entry.
 uint64_t getInflationLimit(uint64_t storedSize) {
-  return std::max(kAlwaysInflated, SaturatingMultiply(storedSize, kMostInflation));
+  return std::max(kAlwaysInflated, SaturatingMultiply(storedSize, kMaxInflation));
 }
 
 bool leavesArchive(StringRef name) {

@@ -9,7 +9,7 @@ namespace {
 
 /// Maximum size of a flipped dim. `takeInOrder` rejects flips of more than 16 elements, but needs a
 /// list of all indices, which would be long for larger dims.
-constexpr int64_t kMostFlipped = 1 << 16;
+constexpr int64_t kMaxFlipped = 1 << 16;
 
 LogicalResult convertFlip(NodeConverter &n) {
   Value x = n.tensor("self");
@@ -21,7 +21,7 @@ LogicalResult convertFlip(NodeConverter &n) {
   for (int64_t dim : dims) {
     if (getShape(x)[dim] == 0)
       continue;
-    if (getShape(x)[dim] > kMostFlipped)
+    if (getShape(x)[dim] > kMaxFlipped)
       return n.fail("flips a dim of size " + llvm::Twine(getShape(x)[dim]) +
                     ", which is not supported");
     auto indices = llvm::to_vector(llvm::seq<int64_t>(0, getShape(x)[dim]));

@@ -12,7 +12,7 @@ namespace {
 using namespace recognize;
 
 /// Maximum number of ops in an expression.
-constexpr size_t kMostOps = 32;
+constexpr size_t kMaxOps = 32;
 
 /// Returns the points at which functions are compared. Small and large numbers are included, to
 /// detect a clamped function.
@@ -55,7 +55,7 @@ public:
   explicit Expression(Operation *root) : root(root) { open.insert(root->getResult(0)); }
 
   /// Adds one op to the expression: the last op in the block that defines a value of `open`.
-  /// Returns false if no op can be added, if the expression already has `kMostOps` ops, or if more
+  /// Returns false if no op can be added, if the expression already has `kMaxOps` ops, or if more
   /// ops cannot reduce it to one value.
   bool grow() {
     Operation *last = nullptr;
@@ -67,7 +67,7 @@ public:
       else if (!last || last->isBeforeInBlock(op))
         last = op;
     }
-    if (!last || ends > 1 || ops.size() == kMostOps)
+    if (!last || ends > 1 || ops.size() == kMaxOps)
       return false;
     open.remove(last->getResult(0));
     ops.push_back(last);

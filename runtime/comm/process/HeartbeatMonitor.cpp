@@ -23,7 +23,7 @@ struct Header {
   uint32_t bytes;
 };
 
-constexpr uint32_t mostText = 4096;
+constexpr uint32_t maxText = 4096;
 constexpr double beatSeconds = 0.5, graceSeconds = 2;
 
 double secondsSince(Clock::time_point time) {
@@ -123,7 +123,7 @@ bool HeartbeatMonitor::takeMessage(Link &link) {
   if (link.left || link.input.size() < sizeof(header))
     return false;
   std::memcpy(&header, link.input.data(), sizeof(header));
-  size_t bytes = sizeof(header) + std::min(header.bytes, mostText);
+  size_t bytes = sizeof(header) + std::min(header.bytes, maxText);
   if (link.input.size() < bytes)
     return false;
   if (header.kind == Farewell)
@@ -175,7 +175,7 @@ void HeartbeatMonitor::judge(JobFailure found) {
 /// is lost. Missing heartbeats then reveal the failure.
 void HeartbeatMonitor::send(Link &link, uint32_t kind, const JobFailure &failure) {
   Header header{kind, failure.rank, uint32_t(failure.code), failure.reported,
-                uint32_t(std::min<size_t>(failure.text.size(), mostText))};
+                uint32_t(std::min<size_t>(failure.text.size(), maxText))};
   std::string message(reinterpret_cast<const char *>(&header), sizeof(header));
   message.append(failure.text, 0, header.bytes);
   sendAll(link.socket, message.data(), message.size(), secondsFromNow(kind == Beat ? 0 : 0.2));

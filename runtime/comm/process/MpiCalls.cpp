@@ -18,7 +18,7 @@ std::mutex serial; ///< only one thread may call MPI at a time
 char lastError[MPI_MAX_ERROR_STRING] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
 
 /// Counts in MPI are ints, so large transfers are split.
-constexpr size_t mostBytes = size_t(1) << 30;
+constexpr size_t maxBytes = size_t(1) << 30;
 
 int keepError(int code) {
   int length = 0;
@@ -69,9 +69,9 @@ int openChannel(int number) {
 template <typename Begin> int beginPieces(int number, size_t bytes, Begin begin) {
   std::lock_guard<std::mutex> lock(serial);
   std::vector<MPI_Request> &begun = channels[number];
-  for (size_t at = 0; at < bytes; at += mostBytes) {
+  for (size_t at = 0; at < bytes; at += maxBytes) {
     begun.emplace_back();
-    if (int code = begin(at, int(std::min(mostBytes, bytes - at)), &begun.back()))
+    if (int code = begin(at, int(std::min(maxBytes, bytes - at)), &begun.back()))
       return keepError(code);
   }
   return 0;

@@ -18,7 +18,7 @@ int64_t evenPart(int64_t size, int64_t most) {
 }
 
 /// Smallest side of a matmul for which copying the operands pays off.
-constexpr int64_t kLeastSide = 64;
+constexpr int64_t kMinSide = 64;
 
 /// Sets to[i][j] = from[j][i] for i < rows, j < columns; rows of `from` are `fromStride` apart.
 void transpose(const float *from, int64_t fromStride, float *to, int64_t toStride, int64_t rows,
@@ -116,7 +116,7 @@ TiledMatmul::TiledMatmul(CpuRank &rank, const MatmulShape &shape, bool copiesToB
     : shape(shape), rows(shape.m), columns(shape.n), depth(shape.k) {
   bool widens = !hasMatmuls(shape.dtype);
   bool isSlow = !hasWideKernels() && shape.dtype == Dtype::F32 &&
-                std::min({shape.m, shape.n, shape.k}) >= kLeastSide;
+                std::min({shape.m, shape.n, shape.k}) >= kMinSide;
   if (widens || (copiesToBeFast && isSlow)) {
     chooseTiles();
     copiesLhs = widens || shape.lhs[1] != 1;

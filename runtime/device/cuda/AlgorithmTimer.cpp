@@ -64,12 +64,12 @@ double BurstTimer::measureBurst(const std::function<bool()> &enqueue, int repeat
 
 double BurstTimer::measure(const std::function<bool()> &enqueue) const {
   constexpr double kBurstMilliseconds = 1;
-  constexpr int kMostRepeats = 10;
+  constexpr int kMaxRepeats = 10;
   double first = measureBurst(enqueue, 1); // the first run of a kernel also loads the kernel
   if (first == std::numeric_limits<double>::infinity())
     return first;
   int repeats = int(std::clamp(kBurstMilliseconds / std::max(first, 1e-3), 1.0, //
-                               double(kMostRepeats)));
+                               double(kMaxRepeats)));
   return std::min(measureBurst(enqueue, repeats), measureBurst(enqueue, repeats));
 }
 

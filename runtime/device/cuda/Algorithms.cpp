@@ -77,7 +77,7 @@ Algorithms::find(const std::string &problem,
 std::optional<std::string>
 Algorithms::measureInTime(const std::string &problem,
                           const std::function<std::optional<Algorithm>()> &measure) {
-  if (seconds >= kMostSeconds) {
+  if (seconds >= kMaxSeconds) {
     if (!std::exchange(hasReportedTime, true))
       std::fprintf(
           stderr,

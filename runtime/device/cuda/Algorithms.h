@@ -39,7 +39,7 @@ public:
   using Algorithm = std::string;
   /// Returns the algorithm for a problem, or nullopt if none could be measured. Returns the stored
   /// algorithm if `isUsable` accepts it; otherwise calls `measure`. Only one rank measures at a
-  /// time, because concurrent measurements would disturb each other. After kMostSeconds in total,
+  /// time, because concurrent measurements would disturb each other. After kMaxSeconds in total,
   /// no further problem is measured.
   std::optional<Algorithm> choose(const std::string &problem,
                                   const std::function<bool(const Algorithm &)> &isUsable,
@@ -53,7 +53,7 @@ private:
   std::optional<Algorithm> measureInTime(const std::string &problem,
                                          const std::function<std::optional<Algorithm>()> &measure);
 
-  static constexpr double kMostSeconds = 20;
+  static constexpr double kMaxSeconds = 20;
 
   const AlgorithmKind &kind;
   bool measures;

@@ -8,7 +8,7 @@ namespace psrt::cuda {
 namespace {
 
 /// Maximum workspace in bytes. Engines that need more are skipped.
-constexpr int64_t kMostWorkspace = int64_t(256) << 20;
+constexpr int64_t kMaxWorkspace = int64_t(256) << 20;
 
 int64_t volumeOf(const std::array<int64_t, 3> &sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
@@ -19,7 +19,7 @@ public:
   std::string describe() const override { return describeConvolution(op); }
 
   CudnnPlan makePlan(const CudnnTarget &target) const override {
-    return CudnnPlan(target, makeConvolutionGraph(target, op), op.dtype, kMostWorkspace);
+    return CudnnPlan(target, makeConvolutionGraph(target, op), op.dtype, kMaxWorkspace);
   }
 
   std::vector<CudnnTensor> nameTensors(void *const *buffers, void *) const override {

@@ -206,7 +206,7 @@ std::optional<cublasLtMatmulAlgo_t>
 CublasLtMatmul::measure(const std::vector<Algorithm> &offered) const {
   /// A later candidate must take less than this fraction of the best time so far. A smaller gain is
   /// noise, and the earlier candidate of the heuristics is then preferred.
-  constexpr double leastGain = 0.97;
+  constexpr double minGain = 0.97;
   size_t scaleBytes = isFloat8 ? sizeof(float) : 0, auxBytes = hasAux ? d.bytes : 0;
   AlgorithmTimer timer(blas.getGpu(),
                        {a.bytes, b.bytes, d.bytes, vectorBytes, scaleBytes, auxBytes});
@@ -226,7 +226,7 @@ CublasLtMatmul::measure(const std::vector<Algorithm> &offered) const {
       return enqueue(timer.getStream().get(), candidate, data, timer.getWorkspace(),
                      /*accumulate=*/false) == CUBLAS_STATUS_SUCCESS;
     });
-    if (time >= least * leastGain)
+    if (time >= least * minGain)
       continue;
     best = candidate;
     least = time;

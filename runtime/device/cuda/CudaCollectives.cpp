@@ -7,13 +7,13 @@
 
 namespace psrt::cuda {
 
-static constexpr int kMostMembers = kMaxParts;
+static constexpr int kMaxMembers = kMaxParts;
 
 void checkReduction(const CollectiveOp &op, int members) {
-  if (members > kMostMembers)
+  if (members > kMaxMembers)
     PSRT_FAIL(BadInput,
               "%s over %d ranks that share one GPU is not supported; use at most %d ranks",
-              op.name(), members, kMostMembers);
+              op.name(), members, kMaxMembers);
 }
 
 namespace {

@@ -8,7 +8,7 @@ namespace psrt::cuda {
 
 /// Limit on the total size of a rank's pinned buffers, in bytes. At the limit, a write waits for a
 /// buffer that is large enough. If no buffer is large enough, the write allocates one nevertheless.
-static constexpr size_t kMostPinned = size_t(64) << 20;
+static constexpr size_t kMaxPinned = size_t(64) << 20;
 /// Kernels may read slightly past the end of their buffers, as on the host (Arena::end).
 static constexpr size_t kGuardBytes = 4096;
 
@@ -62,7 +62,7 @@ CudaMemory::Block *CudaMemory::awaitOne(size_t count) {
 char *CudaMemory::stage(int64_t, size_t count) {
   stream->getGpu()->enter();
   Block *block = findFree(count);
-  if (!block && pinned + count > kMostPinned)
+  if (!block && pinned + count > kMaxPinned)
     block = awaitOne(count);
   if (!block) {
     size_t size = (count + 4095) / 4096 * 4096;

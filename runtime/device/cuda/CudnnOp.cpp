@@ -10,7 +10,7 @@ namespace psrt::cuda {
 namespace {
 
 /// Limit in bytes on a comparison's GPU memory. Larger problems are compared on part of the batch.
-constexpr int64_t kMostTrialBytes = int64_t(1) << 30;
+constexpr int64_t kMaxTrialBytes = int64_t(1) << 30;
 
 /// Number of times that the filler buffer is written before the timed work (BurstTimer). These
 /// writes take a GPU about 0.5 ms. In this time, the host enqueues ten plans.
@@ -120,7 +120,7 @@ std::string onTrial(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &who
     int64_t scratch = whole.getOwnBytes() + workspace;
     std::unique_ptr<CudnnOp> half;
     const CudnnOp *op = &whole;
-    while (op && getTrialBytes(*op) > std::min(free, kMostTrialBytes)) {
+    while (op && getTrialBytes(*op) > std::min(free, kMaxTrialBytes)) {
       std::unique_ptr<CudnnOp> next = op->halve();
       half = std::move(next);
       op = half.get();
@@ -166,7 +166,7 @@ bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) 
   constexpr const char *kTheirs = "cudnn", *kOurs = "own";
   /// The fallback kernels must take less than this fraction of cuDNN's time. A smaller gain is
   /// noise.
-  constexpr double kLeastGain = 0.97;
+  constexpr double kMinGain = 0.97;
   Algorithms &algorithms = rank.getCudnnAlgorithms();
   if (!algorithms.areMeasured())
     return false;
@@ -179,7 +179,7 @@ bool areOursFaster(CudaRank &rank, CudnnHandle &cudnnHandle, const CudnnOp &op) 
     });
     if (!reason.empty())
       return std::nullopt;
-    return times.ours < times.theirs * kLeastGain ? kOurs : kTheirs;
+    return times.ours < times.theirs * kMinGain ? kOurs : kTheirs;
   };
   return algorithms.choose(nameMeasured(op), isUsable, measure) == kOurs;
 }

@@ -5,7 +5,7 @@
 namespace psrt::cuda {
 namespace {
 
-constexpr size_t kMostArguments = 512;
+constexpr size_t kMaxArguments = 512;
 
 struct PreparedKernel : Prepared {
   CUfunction function = nullptr;
@@ -18,7 +18,7 @@ struct PreparedKernel : Prepared {
 void runKernel(const Bound &bound) {
   const auto &p = *static_cast<const PreparedKernel *>(static_cast<Prepared *>(bound.prepared));
   CudaRank &rank = CudaRank::of(bound);
-  void *parameters[kMostArguments + 1];
+  void *parameters[kMaxArguments + 1];
   size_t count = bound.instruction->buffers.size();
   for (size_t i = 0; i < count; ++i)
     parameters[i] = const_cast<void **>(&bound.buffers[i]);
@@ -37,9 +37,9 @@ void bindKernel(CudaRank &rank, const KernelOp &op, Bound &bound) {
     PSRT_FAIL(BadInput, "the program calls kernel %d, but has %zu kernels", op.kernel,
               rank.getProgram().kernels.size());
   p->name = rank.getProgram().kernels[op.kernel].c_str();
-  if (bound.instruction->buffers.size() > kMostArguments)
+  if (bound.instruction->buffers.size() > kMaxArguments)
     PSRT_FAIL(BadInput, "kernel \"%s\" has %zu arguments; at most %zu are supported on cuda",
-              p->name, bound.instruction->buffers.size(), kMostArguments);
+              p->name, bound.instruction->buffers.size(), kMaxArguments);
   if (op.grid < 1 || op.block < 1)
     PSRT_FAIL(BadInput, "the program has no grid for kernel \"%s\"; compile the model again",
               p->name);

@@ -80,7 +80,7 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, i
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
         value > 227 * 1024)
       return CUDA_ERROR_INVALID_VALUE;
-    function->mostShared = uint32_t(value);
+    function->maxShared = uint32_t(value);
     return CUDA_SUCCESS;
   });
 }
@@ -98,7 +98,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned gridX, unsigned gridY, unsig
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (gridX == 0 || gridX > unsigned(std::numeric_limits<int>::max()) || blockX == 0 ||
-        blockX > 1024 || sharedBytes > function->mostShared || extra)
+        blockX > 1024 || sharedBytes > function->maxShared || extra)
       return CUDA_ERROR_INVALID_VALUE;
     const std::vector<uint32_t> &sizes = function->parameterSizes;
     if (!sizes.empty() &&

@@ -41,7 +41,7 @@ std::vector<StreamRef> Machine::streamsOf(const Device *device) const {
   return own;
 }
 
-void Machine::logLine(const Stream &stream, const Operation &operation) {
+void Machine::logLine(const Stream &stream, const Operation &operation) const {
   if (!log)
     return;
   std::string text = std::string(operation.kind) + " " + operation.name;

@@ -59,7 +59,7 @@ struct Machine {
   /// Returns the device's streams whose threads run.
   std::vector<StreamRef> streamsOf(const Device *device) const;
   /// Writes a line to the log.
-  void logLine(const Stream &stream, const Operation &operation);
+  void logLine(const Stream &stream, const Operation &operation) const;
   void logLine(const Stream &stream, const std::string &text) const;
 };
 

@@ -22,7 +22,7 @@ struct Function {
   std::string name;
   void (*body)(void **parameters) = nullptr; ///< null for PTX
   std::vector<uint32_t> parameterSizes;
-  uint32_t mostShared = 48 * 1024;
+  uint32_t maxShared = 48 * 1024;
 };
 
 /// Loads an image as cuModuleLoadDataEx does; `log` receives the reason for an error.

@@ -47,7 +47,7 @@ int64_t getMostWorkspace(const AttentionProblem &problem) {
   int64_t rows = op.b * op.h * std::max(op.t, op.s);
   int64_t result = std::max(int64_t(256) << 20, 16 * rows * op.d);
   bool keepsScores = op.grad && problem.isComposite() && !problem.addsUpQueries;
-  return result + (keepsScores ? kMostScoreBytes : 0);
+  return result + (keepsScores ? kMaxScoreBytes : 0);
 }
 
 AttentionForm chooseForm(size_t version, const AttentionOp &op) {
@@ -59,7 +59,7 @@ bool hasAttentionGraph(const AttentionProblem &problem) {
   const AttentionOp &op = problem.op;
   if (!isNarrowFloat(op.dtype) || op.dropout >= 1)
     return false;
-  if (op.dropout > 0 && problem.countScores() > kMostScoreBytes / dtypeSize(op.dtype))
+  if (op.dropout > 0 && problem.countScores() > kMaxScoreBytes / dtypeSize(op.dtype))
     return false;
   if ((op.causal || op.window > 0) && op.t != op.s)
     return false;

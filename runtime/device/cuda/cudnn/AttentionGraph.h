@@ -50,12 +50,12 @@ AttentionForm chooseForm(size_t version, const AttentionOp &op);
 
 /// Returns true if the problem can be expressed as a cuDNN graph. This requires bf16 or f16
 /// elements, sizes above 0, strides that are multiples of 16 bytes, t == s for causal or windowed
-/// attention, a dropout below 1, and a dropout mask of at most kMostScoreBytes.
+/// attention, a dropout below 1, and a dropout mask of at most kMaxScoreBytes.
 bool hasAttentionGraph(const AttentionProblem &problem);
 
 /// Limit in bytes on a 16-bit tensor with one element per score, such as the dropout mask or the
 /// score gradients. Larger problems use the fallback kernels, which need no such tensor.
-inline constexpr int64_t kMostScoreBytes = int64_t(1) << 30;
+inline constexpr int64_t kMaxScoreBytes = int64_t(1) << 30;
 
 /// IDs of the graphs' host scalars, in this order: the scores' scale, -inf, the window (int32 in
 /// the unified form, else f32), 1 / keep probability, and the keep probability. The keep

@@ -8,7 +8,7 @@ namespace psrt::cuda {
 namespace {
 
 /// Limit on the number of engines tried per heuristic mode.
-constexpr int64_t kMostEngines = 16;
+constexpr int64_t kMaxEngines = 16;
 
 /// Returns true if engines with this numerical note may be used.
 bool isAllowed(cudnnBackendNumericalNote_t note, Dtype dtype) {
@@ -80,18 +80,17 @@ void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name)
   graph.push_back(std::move(result));
 }
 
-CudnnPlan::CudnnPlan(const CudnnTarget &target, CudnnGraph given, Dtype dtype,
-                     int64_t mostWorkspace)
+CudnnPlan::CudnnPlan(const CudnnTarget &target, CudnnGraph given, Dtype dtype, int64_t maxWorkspace)
     : target(target), graph(std::move(given)) {
   std::string reason = "no engine is both deterministic and precise enough";
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     if (plan.empty())
-      choose(mode, dtype, mostWorkspace, reason);
+      choose(mode, dtype, maxWorkspace, reason);
   if (plan.empty())
     throw CudnnFailure(reason);
 }
 
-void CudnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace,
+void CudnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t maxWorkspace,
                        std::string &reason) {
   try {
     Descriptor heuristic(target.library, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -101,7 +100,7 @@ void CudnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWor
       heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
     heuristic.finalize("an engine heuristic");
     for (const Descriptor &config : heuristic.getDescriptors(
-             CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostEngines)) {
+             CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMaxEngines)) {
       try {
         if (!isAllowed(config, dtype))
           continue;
@@ -112,9 +111,9 @@ void CudnnPlan::choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWor
           candidate.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
         candidate.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config).finalize("a plan");
         int64_t bytes = candidate.getInt(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-        if (bytes > mostWorkspace) {
+        if (bytes > maxWorkspace) {
           reason = format("an engine needs a workspace of %lld bytes; the limit is %lld bytes",
-                          (long long)bytes, (long long)mostWorkspace);
+                          (long long)bytes, (long long)maxWorkspace);
           continue;
         }
         workspaceBytes = bytes;

@@ -48,8 +48,8 @@ void finishGraph(const CudnnTarget &target, CudnnGraph &graph, const char *name)
 class CudnnPlan {
 public:
   /// Chooses an engine. `dtype` is the dtype of the operands. Engines that need more than
-  /// `mostWorkspace` bytes are skipped. Throws a CudnnFailure if no engine remains.
-  CudnnPlan(const CudnnTarget &target, CudnnGraph graph, Dtype dtype, int64_t mostWorkspace);
+  /// `maxWorkspace` bytes are skipped. Throws a CudnnFailure if no engine remains.
+  CudnnPlan(const CudnnTarget &target, CudnnGraph graph, Dtype dtype, int64_t maxWorkspace);
   int64_t getWorkspaceBytes() const { return workspaceBytes; }
   /// Returns the variant pack for run(). `workspace` is null if the plan needs none.
   Descriptor pack(const std::vector<CudnnTensor> &tensors, void *workspace) const;
@@ -57,7 +57,7 @@ public:
   void run(const Descriptor &pack) const;
 
 private:
-  void choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t mostWorkspace, std::string &reason);
+  void choose(cudnnBackendHeurMode_t mode, Dtype dtype, int64_t maxWorkspace, std::string &reason);
 
   CudnnTarget target;
   CudnnGraph graph;

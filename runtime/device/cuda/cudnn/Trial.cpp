@@ -17,7 +17,7 @@ namespace {
 /// elements on the GPU is faster than drawing all elements on the host.
 constexpr int64_t kPeriod = 1048573;
 /// Limit on compared elements. In larger results, a subset of the rows is compared.
-constexpr int64_t kMostCompared = int64_t(1) << 24;
+constexpr int64_t kMaxCompared = int64_t(1) << 24;
 
 /// The device tensors of a trial.
 class Buffers {
@@ -91,7 +91,7 @@ template <typename Visit> void forEachRow(const Trial::Tensor &tensor, Visit vis
   int64_t rows = 1, width = tensor.sizes.back();
   for (size_t d = 0; d + 1 < tensor.sizes.size(); ++d)
     rows *= tensor.sizes[d];
-  int64_t step = std::max<int64_t>(1, rows / std::max<int64_t>(1, kMostCompared / width));
+  int64_t step = std::max<int64_t>(1, rows / std::max<int64_t>(1, kMaxCompared / width));
   for (int64_t row = (rows - 1) % step; row < rows; row += step) {
     int64_t rest = row, at = 0;
     for (size_t d = tensor.sizes.size() - 1; d-- > 0; rest /= tensor.sizes[d])
