@@ -29,6 +29,21 @@ constexpr const char *kArchives[] = {"psrt_main",         "psrt",
 
 bool hasFile(StringRef path) { return !path.empty() && llvm::sys::fs::exists(path); }
 
+/// The oneDNN library. Programs look for it in `folder`; empty: in the system's default folders.
+struct Dnnl {
+  std::string file;
+  std::string folder;
+};
+
+/// Finds oneDNN in the folder of the runtime, as in the Python package, or where the build found
+/// it.
+Dnnl findDnnl(StringRef folder) {
+  std::string bundled = (folder + "/" + kDnnlName).str();
+  if (hasFile(bundled))
+    return {bundled, folder.str()};
+  return {hasFile(kDnnlLibrary) ? kDnnlLibrary : std::string("-l:") + kDnnlName, kDnnlFolder};
+}
+
 /// Adds the runtime's libraries in `folder`, and oneDNN for a CPU program.
 void addLibraries(LinkDriver &driver, StringRef folder, const LinkOptions &options) {
   // The runtime's references to devices are weak, and a weak reference does not pull a member out
@@ -40,9 +55,11 @@ void addLibraries(LinkDriver &driver, StringRef folder, const LinkOptions &optio
       driver.add((folder + "/lib" + archive + ".a").str());
   if (options.withCuda)
     return;
-  driver.add(hasFile(kDnnlLibrary) ? kDnnlLibrary : std::string("-l:") + kDnnlName);
-  if (StringRef(kDnnlFolder).size() && !options.isPortable)
-    driver.addForLinker({"-rpath", kDnnlFolder});
+  Dnnl dnnl = findDnnl(folder);
+  driver.add(dnnl.file);
+  // DT_RPATH also applies to the libraries that oneDNN needs.
+  if (!dnnl.folder.empty() && !options.isPortable)
+    driver.addForLinker({"--disable-new-dtags", "-rpath", dnnl.folder});
 }
 
 std::string firstLines(StringRef text) {
@@ -128,21 +145,21 @@ static void addObjects(LinkDriver &driver, StringRef archive) {
 
 llvm::Expected<ProgramLibraries> linkProgram(StringRef archive, StringRef output,
                                              const Payload &payload, const LinkOptions &options) {
-  llvm::Expected<LinkDriver> driver = LinkDriver::find();
-  if (!driver)
-    return driver.takeError();
   auto folder = findRuntimeFolder();
   if (!folder)
     return folder.takeError();
   bool isExecutable = !output.ends_with(".so");
+  llvm::Expected<LinkDriver> driver =
+      isExecutable ? LinkDriver::find(*folder) : LinkDriver::makeLld(*folder);
+  if (!driver)
+    return driver.takeError();
   if (isExecutable) {
     if (llvm::Error error = driver->beginExecutable())
       return std::move(error);
     addObjects(*driver, archive);
     addLibraries(*driver, *folder, options);
   } else {
-    for (const char *flag : {"-shared", "-nostdlib"})
-      driver->add(flag);
+    driver->add("-shared");
     addObjects(*driver, archive);
   }
   driver->add(*folder + "/libpsrt_builtins.a");
@@ -158,8 +175,7 @@ llvm::Expected<ProgramLibraries> linkProgram(StringRef archive, StringRef output
   llvm::Expected<PrivateFolder> scratch = PrivateFolder::create();
   if (!scratch)
     return scratch.takeError();
-  if (llvm::Error error = driver->useLld(*scratch))
-    return std::move(error);
+  driver->useLld(*folder);
   std::string linked = scratch->name("program");
   driver->add("-o");
   driver->add(linked);
@@ -168,7 +184,7 @@ llvm::Expected<ProgramLibraries> linkProgram(StringRef archive, StringRef output
   ProgramLibraries libraries;
   if (options.isPortable) {
     llvm::Expected<ProgramLibraries> found =
-        findLibraries(linked, listMpiLibrary(*folder), *scratch);
+        findLibraries(linked, listMpiLibrary(*folder), findDnnl(*folder).folder, *scratch);
     if (!found)
       return found.takeError();
     libraries = std::move(*found);

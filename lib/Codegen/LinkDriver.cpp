@@ -1,14 +1,11 @@
 // Finds the command that links programs: a C++ compiler, a C compiler or a linker.
 #include "LinkDriver.h"
-#include "lib/Codegen/RuntimePaths.h"
-#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 #include <link.h>
-
-using namespace parashard::support;
 
 using llvm::StringRef;
 
@@ -23,11 +20,7 @@ LinkDriver::Kind LinkDriver::guessKind(StringRef path) {
   return name.contains("++") ? Kind::CxxCompiler : Kind::CCompiler;
 }
 
-llvm::Expected<LinkDriver> LinkDriver::find() {
-  std::vector<std::string> candidates = {"clang++-22", "clang++", "c++",      "g++",
-                                         "cc",         "gcc",     "clang-22", "clang",
-                                         "ld.lld-22",  "ld.lld",  "ld"};
-  candidates.emplace_back(kLinkerName);
+llvm::Expected<LinkDriver> LinkDriver::find(StringRef runtime) {
   if (auto chosen = llvm::sys::Process::GetEnv("PARASHARD_LINKER")) {
     auto path = llvm::sys::findProgramByName(*chosen);
     if (!path || !hasFile(*path))
@@ -35,15 +28,15 @@ llvm::Expected<LinkDriver> LinkDriver::find() {
                                      "'; name a C++ compiler, a C compiler or a linker");
     return LinkDriver(*path, guessKind(*chosen));
   }
-  for (const std::string &candidate : candidates)
-    if (!candidate.empty())
-      if (auto path = llvm::sys::findProgramByName(candidate); path && hasFile(*path))
-        return LinkDriver(*path, guessKind(candidate));
-  return llvm::createStringError(
-      "nothing to link the program with: PATH has no C++ compiler, no C compiler (cc) and no "
-      "linker "
-      "(ld.lld, ld); install one (Debian: gcc, or lld and libc6-dev), or name it in "
-      "PARASHARD_LINKER");
+  for (const char *candidate :
+       {"clang++-22", "clang++", "c++", "g++", "cc", "gcc", "clang-22", "clang"})
+    if (auto path = llvm::sys::findProgramByName(candidate); path && hasFile(*path))
+      return LinkDriver(*path, guessKind(candidate));
+  return makeLld(runtime);
+}
+
+LinkDriver LinkDriver::makeLld(StringRef runtime) {
+  return LinkDriver((runtime + "/ld.lld").str(), Kind::Linker);
 }
 
 void LinkDriver::addForLinker(std::initializer_list<std::string> flags) {
@@ -80,9 +73,10 @@ llvm::Error LinkDriver::beginExecutable() {
       startFolder = folder.str();
   if (startFolder.empty())
     return llvm::createStringError(
-        "linking with '" + arguments.front() +
-        "' alone needs the start files of the C library (Scrt1.o), which are not installed; "
-        "install them (Debian: libc6-dev) or a C compiler");
+        "nothing to link an executable with: PATH has no C++ compiler and no C compiler (cc), and "
+        "a linker alone needs the start files of the C library (Scrt1.o); install one of these "
+        "(Debian: gcc or libc6-dev), name a compiler in PARASHARD_LINKER, or write a library "
+        "(-o NAME.so)");
   for (const std::string &argument :
        {std::string("-pie"), std::string("--eh-frame-hdr"), std::string("-dynamic-linker"),
         findLoader(), startFolder + "/Scrt1.o", startFolder + "/crti.o", "-L" + startFolder})
@@ -107,18 +101,12 @@ void LinkDriver::endExecutable() {
 
 /// Passes the folder of lld with -B, because GCC accepts only the name of a linker, not its path.
 /// GCC and Clang search the folders of -B first.
-llvm::Error LinkDriver::useLld(PrivateFolder &folder) {
-  if (kind == Kind::Linker || !hasFile(kLinkerName))
-    return llvm::Error::success();
-  std::string link = folder.name("ld.lld");
-  if (std::error_code code = llvm::sys::fs::create_link(kLinkerName, link))
-    return llvm::createStringError(code,
-                                   "cannot create a symbolic link in the temporary folder '%s': %s",
-                                   folder.getPath().str().c_str(), code.message().c_str());
+void LinkDriver::useLld(StringRef runtime) {
+  if (kind == Kind::Linker)
+    return;
   for (const std::string &argument :
-       {std::string("-fuse-ld=lld"), std::string("-B"), folder.getPath().str()})
+       {std::string("-fuse-ld=lld"), std::string("-B"), runtime.str()})
     add(argument);
-  return llvm::Error::success();
 }
 
 } // namespace parashard::codegen

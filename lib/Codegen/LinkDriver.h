@@ -2,7 +2,6 @@
 #ifndef PARASHARD_LIB_CODEGEN_LINKDRIVER_H
 #define PARASHARD_LIB_CODEGEN_LINKDRIVER_H
 
-#include "lib/Support/Files.h"
 #include "llvm/Support/Error.h"
 #include <string>
 #include <vector>
@@ -13,10 +12,12 @@ namespace parashard::codegen {
 /// C compiler adds start files and libc, but not libstdc++. A linker adds none of the three.
 class LinkDriver {
 public:
-  /// Uses $PARASHARD_LINKER if it is set. Else uses the first program on the path among clang++-22,
-  /// clang++, c++, g++, cc, gcc, clang-22, clang, ld.lld-22, ld.lld and ld. Else uses the lld that
-  /// the build found.
-  static llvm::Expected<LinkDriver> find();
+  /// Finds the command that links executables. Uses $PARASHARD_LINKER if it is set. Else uses the
+  /// first program on the path among clang++-22, clang++, c++, g++, cc, gcc, clang-22 and clang.
+  /// Else uses the lld in the folder `runtime`.
+  static llvm::Expected<LinkDriver> find(llvm::StringRef runtime);
+  /// Returns the lld in the folder `runtime`, which links libraries.
+  static LinkDriver makeLld(llvm::StringRef runtime);
 
   /// Adds a file, or a flag that compilers and linkers spell alike (-shared, -lm, -o).
   void add(std::string argument) { arguments.push_back(std::move(argument)); }
@@ -27,8 +28,8 @@ public:
   llvm::Error beginExecutable();
   /// Adds the C++ and C libraries. Call this after adding the objects of an executable.
   void endExecutable();
-  /// Makes a compiler use the lld that CMake found, if any, through a symbolic link in `folder`.
-  llvm::Error useLld(support::PrivateFolder &folder);
+  /// Makes a compiler use the lld in the folder `runtime`.
+  void useLld(llvm::StringRef runtime);
 
   const std::vector<std::string> &getArguments() const { return arguments; }
 

@@ -1,7 +1,6 @@
 // Lists the libraries of a portable program, and copies them to a folder beside the program.
 #include "Portable.h"
 #include "dialects/ps/Refusal.h"
-#include "lib/Codegen/RuntimePaths.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Object/ELFObjectFile.h"
@@ -97,14 +96,15 @@ std::string describe(const std::string &library,
 }
 
 /// Returns the libraries that the dynamic loader would load for a program, as ldd prints them. A
-/// line is like "libz.so.1 => /lib/libz.so.1 (0x7f...)" or "libz.so.1 => not found". Does not start
-/// the program.
-llvm::Expected<std::string> listLoaded(StringRef program, PrivateFolder &scratch) {
+/// line is like "libz.so.1 => /lib/libz.so.1 (0x7f...)" or "libz.so.1 => not found". Also searches
+/// `folder`, unless it is empty. Does not start the program.
+llvm::Expected<std::string> listLoaded(StringRef program, StringRef folder,
+                                       PrivateFolder &scratch) {
   std::string out = scratch.name("loaded.txt"), message;
   std::optional<StringRef> redirects[] = {StringRef(""), out, out};
   std::vector<std::string> variables = {"LD_TRACE_LOADED_OBJECTS=1"};
-  if (StringRef(kDnnlFolder).size()) // a portable program has no path to oneDNN's build folder
-    variables.push_back(std::string("LD_LIBRARY_PATH=") + kDnnlFolder);
+  if (!folder.empty()) // a portable program has no path to this folder
+    variables.push_back("LD_LIBRARY_PATH=" + folder.str());
   for (char **variable = environ; *variable; ++variable)
     variables.emplace_back(*variable);
   llvm::SmallVector<StringRef> environment(variables.begin(), variables.end());
@@ -123,9 +123,10 @@ std::string getLibraryFolderName(StringRef program) {
   return (llvm::sys::path::filename(program) + ".libs").str();
 }
 
-llvm::Expected<ProgramLibraries>
-findLibraries(StringRef linked, llvm::ArrayRef<std::string> further, PrivateFolder &scratch) {
-  llvm::Expected<std::string> loaded = listLoaded(linked, scratch);
+llvm::Expected<ProgramLibraries> findLibraries(StringRef linked,
+                                               llvm::ArrayRef<std::string> further,
+                                               StringRef folder, PrivateFolder &scratch) {
+  llvm::Expected<std::string> loaded = listLoaded(linked, folder, scratch);
   if (!loaded)
     return loaded.takeError();
   ProgramLibraries result;

@@ -23,9 +23,11 @@ struct ProgramLibraries {
 };
 
 /// Asks the dynamic loader which libraries the executable `linked` would load, without running its
-/// code. `further` are libraries that the executable may load later.
+/// code. `further` are libraries that the executable may load later. `folder` is a folder in which
+/// to look for libraries first, or empty.
 llvm::Expected<ProgramLibraries> findLibraries(llvm::StringRef linked,
                                                llvm::ArrayRef<std::string> further,
+                                               llvm::StringRef folder,
                                                support::PrivateFolder &scratch);
 
 /// Creates the folder of the libraries of `program`, and copies the files into it.
