@@ -9,6 +9,18 @@ set(PARASHARD_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
 # mlir-tblgen takes its include path from the directory, not from targets.
 include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 
+# ParashardLLVM has MLIR and LLVM, as shared libraries or as archives. The archives are listed by path,
+# because the CMake targets of the components refer to the shared library in Debian's build.
+add_library(ParashardLLVM INTERFACE)
+if(PARASHARD_STATIC_LLVM)
+  file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
+  find_library(ZSTD_ARCHIVE libzstd.a REQUIRED)
+  find_library(ZLIB_ARCHIVE libz.a REQUIRED)
+  target_link_libraries(ParashardLLVM INTERFACE ${archives} ${ZSTD_ARCHIVE} ${ZLIB_ARCHIVE})
+else()
+  target_link_libraries(ParashardLLVM INTERFACE MLIR LLVM)
+endif()
+
 # All libraries and tools of the compiler share one precompiled header, with headers of MLIR and the
 # classes of the ops.
 if(PARASHARD_ENABLE_PCH)
@@ -19,13 +31,12 @@ if(PARASHARD_ENABLE_PCH)
 endif()
 
 # parashard_library(NAME sources... [LINK libs...] [DEPENDS targets...]): adds a static library of
-# the compiler. MLIR's headers are system headers; libMLIR and libLLVM are linked as shared
-# libraries.
+# the compiler. MLIR's headers are system headers.
 function(parashard_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-  target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} ParashardLLVM)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
@@ -49,7 +60,7 @@ function(parashard_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} ParashardVersion MLIR LLVM)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} ParashardVersion ParashardLLVM)
   if(PARASHARD_ENABLE_PCH)
     parashard_use_pch(${name})
   endif()

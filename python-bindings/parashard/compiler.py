@@ -14,7 +14,7 @@ import warnings
 import zipfile
 
 from parashard.errors import CompileError, Error
-from parashard.export import find_tool
+from parashard.tools import find_tool
 
 __all__ = ["compile_archive"]
 

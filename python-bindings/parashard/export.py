@@ -18,7 +18,6 @@ import importlib.util
 import inspect
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import traceback
@@ -41,6 +40,7 @@ from parashard.stopped_gradients import (
     stops_in_autocast_are_refused,
     trained_tensors_stay_trained,
 )
+from parashard.tools import find_tool
 
 __all__ = ["ExportFailed", "Exported", "export", "without_data"]
 
@@ -408,13 +408,6 @@ def explain(error):
     shown = "\n".join(lines[:12] + (["..."] if len(lines) > 12 else []))
     helps = next((hint for word, hint in hints.items() if word in functions or word.lower() in text.lower()), "")
     return f"torch.export failed:\n{shown}" + (f"\nwhat helps: {helps}" if helps else "")
-
-
-def find_tool(name):
-    """Finds a tool of the compiler in the folder $PARASHARD_BIN, on the PATH, or in this checkout's release build; else returns None."""
-    build = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin"
-    folders = [os.environ.get("PARASHARD_BIN"), os.environ.get("PATH"), str(build)]
-    return next((found for folder in folders if folder and (found := shutil.which(name, path=folder))), None)
 
 
 def find_unsupported(path):

@@ -21,13 +21,13 @@ def test_version_and_commit_are_printed(tmp_path, exports, tool):
     assert re.fullmatch(line, said)
 
 
-def test_python_package_has_the_same_version():
+def test_python_package_has_the_same_version(tmp_path):
     """The package has this version both when pip installs the package and when Python imports it."""
-    built = "import setuptools; print(setuptools.setup(script_args=['--quiet', '--version']).get_version())"
+    installed = "from scikit_build_core.build import prepare_metadata_for_build_wheel as prepare; import sys; print(prepare(sys.argv[1]))"
     imported = "import parashard; print(parashard.__version__)"
-    for code in (built, imported):
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python-bindings", capture_output=True, text=True)
-        assert done.stdout.split()[-1:] == [VERSION], done.stdout + done.stderr
+    for code, expected in ((installed, f"parashard-{VERSION}.dist-info"), (imported, VERSION)):
+        done = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT / "python-bindings", capture_output=True, text=True)
+        assert done.stdout.split()[-1:] == [expected], done.stdout + done.stderr
 
 
 def write_version(source, out, git="git"):
