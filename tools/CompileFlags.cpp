@@ -52,6 +52,14 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
          .level = Training,
          .takesCommas = true},
         c.differentiate);
+  t.add({.name = "keep-outputs",
+         .value = "OUTPUT,...",
+         .help = "outputs of the forward that the C API can read after a training step, for the "
+                 "samples of all micro-batches; all: all outputs with a batch dim",
+         .level = Training,
+         .trains = true,
+         .takesCommas = true},
+        c.keepOutputs);
   t.add({.name = "freeze",
          .value = "GLOB",
          .help = "parameters to freeze (exclude from training); repeatable",

@@ -28,6 +28,7 @@ struct CompileOptions {
   std::string loss;       ///< kind of loss to add; empty: the model returns a loss; "none":
                           ///< the caller passes cotangents
   std::vector<std::string> differentiate; ///< outputs with cotangents when loss is "none"
+  std::vector<std::string> keepOutputs;   ///< outputs that a step with a loss returns; {"all"}
   std::vector<std::string> freeze;        ///< globs of frozen parameters
   std::vector<std::string> init;          ///< initial values, such as "[GLOB=]normal(0.02)"
   bool evalMode = false;                  ///< train the model in its model.eval() form

@@ -42,6 +42,9 @@ struct AutodiffOptions {
   bool scaleLoss = false;
   /// Create only `@evaluate`. The model then needs no loss.
   bool inference = false;
+  /// Outputs that `@micro_batch` returns although there is a loss; {"all"}: all outputs with a
+  /// batch dim, and those that do not depend on the batch.
+  llvm::SmallVector<std::string> keepOutputs;
 };
 
 /// Turns `@forward` into `@micro_batch`, `@evaluate` and `@update` (or only `@evaluate`). Emits

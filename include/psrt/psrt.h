@@ -153,6 +153,12 @@ psrt_status psrt_zero_grad(psrt_program *program);
 psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t input_count,
                       float *loss);
 
+/** Copies outputs of the last training step (psrt_step, or psrt_begin_step before or after its
+   update): those of --keep-outputs, which "outputs:step" lists. The batch dim holds the samples of
+   all micro-batches, in the order of the inputs. Another step or psrt_call overwrites the outputs.
+ */
+psrt_status psrt_get_outputs(psrt_program *program, psrt_tensor *outputs, size_t count);
+
 /** Runs a training step up to its update: forward and backward of all micro-batches. Takes the
    inputs of psrt_step, and sets `loss` (may be NULL) to the global loss. Until psrt_update, the
    variables "grad.NAME" are the gradients multiplied by `divisor` (may be NULL), which is the count

@@ -107,6 +107,8 @@ json::Object ProgramTable::writeOutput(rank::OutputOp output) {
                  ps::getMesh(module));
   if (auto dim = output->getAttrOfType<IntegerAttr>(kBatchDimMark))
     object["batch_dim"] = dim.getInt();
+  if (output.getMicroBatch() > 0)
+    object["micro_batch"] = output.getMicroBatch();
   return object;
 }
 

@@ -122,7 +122,8 @@ std::vector<std::string> trainingPasses(const CompileOptions &o) {
           .enable("eval-mode", o.evalMode)
           // Scales the loss for f16, in which small cotangents would vanish.
           .enable("scale-loss", scalesLoss(o))
-          .enable("inference", o.inference),
+          .enable("inference", o.inference)
+          .option("keep-outputs", llvm::join(o.keepOutputs, ";")),
       // Folds parts of backward that depend only on constants. Unlike `canonicalize`, copies phases
       // and other marks to new ops.
       PassText("ps-canonicalize"),

@@ -250,10 +250,42 @@ LogicalResult Evaluator::runInput(rank::InputOp op, Frame &frame) {
   return success();
 }
 
+/// Joins two tensors along a dim. Example: the rows of two micro-batches.
+static Tensor join(const Tensor &first, const Tensor &second, int64_t dim) {
+  SmallVector<int64_t> shape(first.getShape());
+  shape[dim] += second.getShape()[dim];
+  Tensor joined(RankedTensorType::get(shape, first.getType().getElementType()));
+  int64_t outer = 1, at = 0;
+  for (int64_t size : first.getShape().take_front(dim))
+    outer *= size;
+  for (int64_t i = 0; i < outer; ++i)
+    for (const Tensor *part : {&first, &second})
+      for (int64_t j = 0, size = part->size() / outer; j < size; ++j, ++at) {
+        if (joined.isFloat())
+          joined.set(at, part->get(i * size + j));
+        else
+          joined.setInt(at, part->getInt(i * size + j));
+      }
+  return joined;
+}
+
+/// Adds the output of a micro-batch. Appends its rows to those of earlier micro-batches. An output
+/// without a batch dim replaces the earlier one. `batchDim`: the `ps.batch_dim` of the output.
+static void addOutput(NamedTensors &outputs, const std::string &name, Tensor value,
+                      IntegerAttr batchDim) {
+  int64_t dim = batchDim ? batchDim.getInt() : 0;
+  auto known = outputs.find(name);
+  if (known == outputs.end() || dim < 0 || dim >= value.getRank())
+    outputs[name] = std::move(value);
+  else
+    known->second = join(known->second, value, dim);
+}
+
 LogicalResult Evaluator::runOutput(rank::OutputOp op, Frame &frame) {
   auto type = cast<RankedTensorType>(op.getGlobal().value_or(op.getValue().getType()));
-  frame.outputs[op.getOutput().str()] =
-      layout.gather(frame.values[op.getValue()], type, op.getShardingAttr());
+  addOutput(frame.outputs, op.getOutput().str(),
+            layout.gather(frame.values[op.getValue()], type, op.getShardingAttr()),
+            op->getAttrOfType<IntegerAttr>(kBatchDimMark));
   return success();
 }
 
@@ -420,8 +452,16 @@ FailureOr<Evaluator::Cursor> Evaluator::makeCursor(func::FuncOp function,
 
 FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inputs,
                                         int64_t microBatch) {
+  NamedTensors outputs;
+  if (failed(call(entry, inputs, microBatch, outputs)))
+    return failure();
+  return outputs;
+}
+
+LogicalResult Evaluator::call(StringRef entry, const NamedTensors &inputs, int64_t microBatch,
+                              NamedTensors &outputs) {
   if (SmallVector<rank::ProgramOp> programs = findPrograms(entry); !programs.empty())
-    return callPrograms(programs, inputs, 1);
+    return callPrograms(programs, inputs, 1, outputs);
   SmallVector<func::FuncOp> functions = findStages(entry);
   if (functions.empty())
     return reportMissingEntry(module, entry);
@@ -443,7 +483,6 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
   }
   if (failed(runTogether(cursors)))
     return failure();
-  NamedTensors results;
   for (Cursor &cursor : cursors) {
     current = cursor.coordinate;
     for (const Effect &effect : cursor.frame.effects)
@@ -454,12 +493,14 @@ FailureOr<NamedTensors> Evaluator::call(StringRef entry, const NamedTensors &inp
         continue;
       auto name = function.getResultAttrOfType<StringAttr>(i, kNameMark);
       auto sharding = function.getResultAttrOfType<ShardingAttr>(i, kShardingMark);
-      results[name ? name.str() : "result" + std::to_string(i)] = layout.gather(
-          cursor.frame.values[value], getWholeType(function.getResultAttrDict(i), value.getType()),
-          sharded ? sharding : ShardingAttr());
+      addOutput(outputs, name ? name.str() : "result" + std::to_string(i),
+                layout.gather(cursor.frame.values[value],
+                              getWholeType(function.getResultAttrDict(i), value.getType()),
+                              sharded ? sharding : ShardingAttr()),
+                function.getResultAttrOfType<IntegerAttr>(i, kBatchDimMark));
     }
   }
-  return results;
+  return success();
 }
 
 SmallVector<rank::ProgramOp> Evaluator::findPrograms(StringRef entry) {
@@ -470,8 +511,9 @@ SmallVector<rank::ProgramOp> Evaluator::findPrograms(StringRef entry) {
   return programs;
 }
 
-FailureOr<NamedTensors> Evaluator::callPrograms(ArrayRef<rank::ProgramOp> programs,
-                                                const NamedTensors &inputs, int64_t count) {
+LogicalResult Evaluator::callPrograms(ArrayRef<rank::ProgramOp> programs,
+                                      const NamedTensors &inputs, int64_t count,
+                                      NamedTensors &outputs) {
   for (Coordinate &coordinate : coordinates)
     coordinate.accumulated.clear();
   microBatches = count;
@@ -490,31 +532,28 @@ FailureOr<NamedTensors> Evaluator::callPrograms(ArrayRef<rank::ProgramOp> progra
   }
   if (failed(runTogether(cursors)))
     return failure();
-  NamedTensors outputs;
   for (Cursor &cursor : cursors)
     outputs.insert(cursor.frame.outputs.begin(), cursor.frame.outputs.end());
-  return outputs;
+  return success();
 }
 
 FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t count) {
+  NamedTensors outputs;
   if (SmallVector<rank::ProgramOp> programs = findPrograms("step"); !programs.empty()) {
-    FailureOr<NamedTensors> outputs = callPrograms(programs, inputs, count);
-    context.step += succeeded(outputs);
+    if (failed(callPrograms(programs, inputs, count, outputs)))
+      return failure();
+    ++context.step;
     return outputs;
   }
   for (Coordinate &coordinate : coordinates)
     coordinate.accumulated.clear();
   microBatches = count;
-  NamedTensors outputs;
   for (int64_t m = 0; !findStages("count").empty() && m < count; ++m)
     if (failed(call("count", inputs, m)))
       return failure();
-  for (int64_t m = 0; m < count; ++m) {
-    FailureOr<NamedTensors> results = call("micro_batch", inputs, m);
-    if (failed(results))
+  for (int64_t m = 0; m < count; ++m)
+    if (failed(call("micro_batch", inputs, m, outputs)))
       return failure();
-    outputs = std::move(*results);
-  }
   if (failed(call("update", {}, 0)))
     return failure();
   ++context.step;

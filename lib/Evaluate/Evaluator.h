@@ -39,7 +39,8 @@ public:
   mlir::FailureOr<NamedTensors> call(llvm::StringRef entry, const NamedTensors &inputs,
                                      int64_t microBatch);
   /// Runs one training step, and increments the step number. `inputs` contain the rows of all
-  /// micro-batches along dim 0. Returns the outputs of the last micro-batch.
+  /// micro-batches along dim 0. Returns the outputs with the rows of all
+  /// micro-batches; an output without a batch dim is that of the last micro-batch.
   mlir::FailureOr<NamedTensors> step(const NamedTensors &inputs, int64_t microBatches);
   /// Sets the step number, which is part of the random key of dropouts and other random ops.
   void setStep(int64_t step) { context.step = step; }
@@ -121,9 +122,13 @@ private:
   mlir::LogicalResult runRecv(rank::RecvOp op, Frame &frame);
   mlir::LogicalResult runInput(rank::InputOp op, Frame &frame);
   mlir::LogicalResult runOutput(rank::OutputOp op, Frame &frame);
-  /// Runs the programs of one entry, one per coordinate.
-  mlir::FailureOr<NamedTensors> callPrograms(llvm::ArrayRef<rank::ProgramOp> programs,
-                                             const NamedTensors &inputs, int64_t count);
+  /// Runs an entry, and adds its results to `outputs`.
+  mlir::LogicalResult call(llvm::StringRef entry, const NamedTensors &inputs, int64_t microBatch,
+                           NamedTensors &outputs);
+  /// Runs the programs of one entry, one per coordinate, and adds their results to `outputs`.
+  mlir::LogicalResult callPrograms(llvm::ArrayRef<rank::ProgramOp> programs,
+                                   const NamedTensors &inputs, int64_t count,
+                                   NamedTensors &outputs);
   void addEffect(Frame &frame, Effect effect);
   void apply(const Effect &effect);
   std::string getSymbol(std::optional<llvm::StringRef> symbol, mlir::Value ref, Frame &frame);

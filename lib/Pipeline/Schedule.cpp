@@ -182,8 +182,11 @@ private:
     return !phase || phase.getValue() == Phase::Forward;
   }
 
-  /// Returns true if the host calls forward, backward and update separately (`--loss none`).
-  static bool isDrivenByHost(func::FuncOp microBatch) {
+  /// Returns true if the host calls forward, backward and update separately (`--loss none`). With a
+  /// loss, results are outputs of the step (`--keep-outputs`).
+  bool isDrivenByHost(func::FuncOp microBatch) {
+    if (getOperation()->hasAttr(kLossAverageMark))
+      return false;
     for (unsigned i = 0; i < microBatch.getNumResults(); ++i)
       if (!microBatch.getResultAttr(i, kValueMark))
         return true;
@@ -203,7 +206,8 @@ private:
   }
 
   LogicalResult scheduleStep() {
-    if (llvm::any_of(entries["micro_batch"], isDrivenByHost))
+    if (llvm::any_of(entries["micro_batch"],
+                     [&](func::FuncOp function) { return isDrivenByHost(function); }))
       return scheduleApart();
     FailureOr<schedules::PipelineSchedule> table = getPipelineSchedule();
     if (failed(table))

@@ -9,6 +9,7 @@
 #include "parashard/Import.h"
 #include "parashard/Levels.h"
 #include "parashard/Training.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace parashard::import;
@@ -28,6 +29,12 @@ struct Output {
   bool isScalarFloat() const {
     return isFloat() && type.getNumElements() == 1 && type.getRank() == 0;
   }
+};
+
+/// An output that the host can read after a training step.
+struct Kept {
+  unsigned index;
+  int64_t batchDim; ///< or kNoBatch
 };
 
 /// Sets the attribute `training` of an op to false, if the op (such as dropout) has this attribute.
@@ -64,7 +71,8 @@ public:
     if (failed(markBatchDims()))
       return failure();
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
-        failed(checkLoss()) || failed(chooseDifferentiated()) || failed(chooseAverage()))
+        failed(checkLoss()) || failed(chooseDifferentiated()) || failed(chooseAverage()) ||
+        failed(chooseKept()))
       return failure();
     if (options.evalMode)
       switchToEvaluation(forward);
@@ -86,6 +94,7 @@ private:
   LogicalResult checkLoss();
   LogicalResult chooseDifferentiated();
   LogicalResult chooseAverage();
+  LogicalResult chooseKept();
   LogicalResult buildTraining();
   void buildCount();
   LogicalResult buildMicroBatch();
@@ -117,6 +126,7 @@ private:
   llvm::SmallVector<Output> outputs;
   std::optional<unsigned> loss;
   llvm::SmallVector<unsigned> differentiated; ///< outputs to differentiate with --loss none
+  std::vector<Kept> kept;                     ///< outputs that a step with a loss returns
   bool splitsLoss = false; ///< false: the whole loss is one part, averaged over micro-batches
   std::optional<StepLoss> stepLoss;
 };
@@ -388,6 +398,56 @@ void TrainingBuilder::markIgnoredRows(llvm::StringRef entry, llvm::ArrayRef<Loss
   module->setAttr(kIgnoresRowsMark, StringAttr::get(module.getContext(), entries));
 }
 
+/// Returns the batch dims of the outputs of `forward` in evaluation mode, as `BatchSums` does. In
+/// training mode, a batch norm would combine the samples.
+static llvm::SmallVector<int64_t> getBatchDims(func::FuncOp forward) {
+  OwningOpRef<func::FuncOp> copy = forward.clone();
+  switchToEvaluation(*copy);
+  Block &block = copy->getBody().front();
+  BatchSums batch(block);
+  return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value value) {
+    bool isScalar = cast<RankedTensorType>(value.getType()).getRank() == 0;
+    return isScalar ? kWholeBatch : batch.getBatchDim(value);
+  });
+}
+
+/// Chooses the outputs of `--keep-outputs`. "all" omits outputs with one value per micro-batch,
+/// which are refused if they are named.
+LogicalResult TrainingBuilder::chooseKept() {
+  if (options.keepOutputs.empty() || options.inference)
+    return success();
+  if (!loss)
+    return refuseFlag(module, "keep-outputs")
+           << " cannot be combined with --loss none: the entry \"forward\" returns all outputs";
+  llvm::SmallVector<int64_t> batchDims = getBatchDims(forward);
+  llvm::StringSet<> known; // the model may return one value as several outputs of one name
+  auto add = [&](unsigned index) {
+    if (known.insert(outputs[index].name).second)
+      kept.push_back({index, batchDims[index]});
+  };
+  if (llvm::ArrayRef(options.keepOutputs) == llvm::ArrayRef<std::string>("all")) {
+    for (const Output &output : outputs)
+      if (output.index != *loss && batchDims[output.index] != kWholeBatch)
+        add(output.index);
+    return success();
+  }
+  for (llvm::StringRef name : options.keepOutputs) {
+    FailureOr<unsigned> index = findOutput("keep-outputs", name);
+    if (failed(index))
+      return failure();
+    if (*index == *loss)
+      return refuseFlag(forward, "keep-outputs " + name)
+             << ": the output is the loss, which every step returns; remove it from the list";
+    if (batchDims[*index] == kWholeBatch)
+      return refuseFlag(forward, "keep-outputs " + name)
+             << ": the output of type " << outputs[*index].type
+             << " has no dim with the samples of the batch, so the values of several micro-batches "
+                "cannot be joined; remove it from the list";
+    add(*index);
+  }
+  return success();
+}
+
 bool TrainingBuilder::isTrained(SymbolRefAttr symbol) {
   auto variable = variables.lookup(symbol.getLeafReference());
   return variable && variable.getKind() == VariableKind::Parameter && !variable.getFrozen();
@@ -416,11 +476,17 @@ func::FuncOp TrainingBuilder::cloneForward(llvm::StringRef name, Phase phase) {
   return function;
 }
 
-static void eraseResults(func::FuncOp function) {
+/// Keeps only some of the results of a function, in their order, with their batch dims.
+static void keepResults(func::FuncOp function, llvm::ArrayRef<Kept> kept) {
   Operation *end = function.getBody().front().getTerminator();
-  end->setOperands({});
-  llvm::BitVector all(function.getNumResults(), true);
-  (void)function.eraseResults(all);
+  llvm::BitVector erased(function.getNumResults(), true);
+  for (auto [index, batchDim] : kept) {
+    erased.reset(index);
+    if (batchDim != 0)
+      function.setResultAttr(index, kBatchDimMark, Builder(function).getI64IntegerAttr(batchDim));
+  }
+  end->eraseOperands(erased);
+  (void)function.eraseResults(erased);
 }
 
 /// Builds @count: the part of the forward that computes the counts of the step. Removes unused
@@ -432,7 +498,7 @@ void TrainingBuilder::buildCount() {
   Operation *end = block.getTerminator();
   OpBuilder builder(end);
   stepLoss->accumulateCounts(builder, getLossParts(builder, end->getOperand(*loss)));
-  eraseResults(function);
+  keepResults(function, {});
   eraseDeadOps(block);
   llvm::BitVector unused(function.getNumArguments());
   for (BlockArgument argument : function.getArguments())
@@ -489,7 +555,7 @@ LogicalResult TrainingBuilder::buildMicroBatch() {
     return failure();
   warnAboutMissingGradients();
   if (loss)
-    eraseResults(function);
+    keepResults(function, kept);
   spreadWeightPhase(block);
   eraseDeadOps(block);
   return success();
@@ -721,7 +787,8 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
                             splitList(batchDims),
                             evalMode,
                             scaleLoss,
-                            inference};
+                            inference,
+                            splitList(keepOutputs)};
     if (failed(buildTraining(getOperation(), options)))
       signalPassFailure();
   }

@@ -47,6 +47,9 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
       "dynamic loss scaling: multiply the initial cotangent (with loss=none, all cotangents) by a "
       "scale that ps-optimizer adapts">,
     Option<"inference", "inference", "bool", "false", "build evaluate only; the model needs no loss">,
+    Option<"keepOutputs", "keep-outputs", "std::string", "\"\"",
+      "outputs that a step with a loss returns, by number or name, separated by ';'; all: all outputs "
+      "with a batch dim">,
   ];
 }
 

@@ -109,17 +109,30 @@ class AutogradDrive:
         self.program.update()
 
 
-class StepLoss(torch.autograd.Function):
-    """The loss of a training step, whose forward and backward have run. Backward of the loss makes its gradients valid."""
+class Step(torch.autograd.Function):
+    """The loss and the kept outputs of a training step, whose forward and backward have run.
+
+    Backward of the loss makes its gradients valid. Backward of another output is an error, because the gradients of the step are
+    those of the loss alone.
+    """
 
     @staticmethod
     def forward(ctx, anchor, drive, model, loss):
         ctx.drive, ctx.model = drive, model
         ctx.number = drive.number
-        return torch.tensor(loss, dtype=drive.dtype)
+        kept = drive.read_kept().values()
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(value for value in kept if not value.is_floating_point()))
+        return torch.tensor(loss, dtype=drive.dtype), *kept
 
     @staticmethod
-    def backward(ctx, cotangent):
+    def backward(ctx, cotangent, *others):
+        names = [name for name, other in zip(ctx.drive.kept, others) if other is not None]
+        if names:
+            raise Unsupported(
+                f"backward of output {names[0]}: a training step has the gradients of its loss alone; put the term into criterion, use "
+                f"{names[0]}.detach(), or compute the loss outside of the graph with drive=\"autograd\""
+            )
         ctx.drive.use(ctx.model, ctx.number, float(cotangent))
         return None, None, None, None
 
@@ -169,6 +182,8 @@ class StepDrive:
         self.program = program
         self.outputs = outputs
         self.loss = loss
+        self.kept = program.names("outputs:step")  # outputs with values in training mode
+        self.returns_outputs = True  # whether a training step reads the kept outputs
         self.dtype = getattr(torch, program.describe("outputs:evaluate", loss)[0])
         self.micro_batches = micro_batches
         self.anchor = torch.zeros((), requires_grad=True)
@@ -181,23 +196,34 @@ class StepDrive:
         self.gradients = []
 
     def train(self, model, inputs):
-        """Runs a step up to its update. Only the loss has a value."""
+        """Runs a step up to its update. Only the loss and the kept outputs have values."""
         if self.location == "program":
             self.sums = {gradient.name: gradient.read() for gradient in self.gradients}
             self.location = "host"
         loss, self.divisor = self.program.begin_step(inputs)
         self.number += 1
         self.is_used = False
-        differentiable = torch.is_grad_enabled() and self.gradients
-        value = StepLoss.apply(self.anchor, self, model, loss) if differentiable else torch.tensor(loss, dtype=self.dtype)
-        return [value if name == self.loss else self.make_untrained(name) for name in self.outputs]
+        if torch.is_grad_enabled() and self.gradients:
+            value, *kept = Step.apply(self.anchor, self, model, loss)
+        else:
+            value, kept = torch.tensor(loss, dtype=self.dtype), self.read_kept().values()
+        values = {**dict(zip(self.kept, kept)), self.loss: value}
+        return [values[name] if name in values else self.make_untrained(name) for name in self.outputs]
+
+    def read_kept(self):
+        """Returns the values of the kept outputs of the last step, by name."""
+        values = allocate(self.program, "step", self.kept if self.returns_outputs else [])
+        if values:
+            self.program.get_outputs(values)
+        return values
 
     def make_untrained(self, name):
         """Returns an output that a training step does not return."""
         return self.make_missing(
             name,
-            f"output {name} is not available in training mode: a training step returns only its loss; use the loss, call "
-            "model.eval() before the model, or compute a loss outside of the graph with drive=\"autograd\"",
+            f"output {name} is not available in training mode: this training step returns only its loss and the outputs of keep_outputs; "
+            f"give keep_outputs=[\"{name}\"] if the output has a dim with the samples, call model.eval() before the model, or compute a "
+            "loss outside of the graph with drive=\"autograd\"",
         )
 
     def make_missing(self, name, reason):

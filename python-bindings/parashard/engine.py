@@ -28,12 +28,13 @@ class Engine:
     precision: fp32, bf16, fp16, half or fp8; by default, that of the plan. fp16 needs `execute_pipeline`.
     grad_clipping_type, grad_clipping_value: "norm" and the norm to which each update clips the gradients of a model; 0: no clipping.
     parallelism_plugin: a plugin of `parashard.plugins`. plan: instead of a plugin, a `Plan` or a mesh such as "dp=2,tp=2".
+    keep_outputs: whether `execute_pipeline` can return outputs in training mode, although its first call has no return_outputs=True.
     threads, seed: those of `parallelize`.
     """
 
     def __init__(
         self, device=None, precision=None, grad_clipping_type="norm", grad_clipping_value=0.0, parallelism_plugin=None, *,
-        plan=None, threads=0, seed=0,
+        plan=None, keep_outputs=False, threads=0, seed=0,
     ):  # fmt: skip
         if parallelism_plugin is not None and not isinstance(parallelism_plugin, Plugin):
             raise InputError(f"parallelism_plugin is {type(parallelism_plugin).__name__}; give a plugin of parashard.plugins, or plan=Plan(...)")
@@ -46,6 +47,7 @@ class Engine:
             raise Unsupported("offloading needs a GPU, because a CPU has no other memory; give device=\"cuda\", or remove it")
         self.clip_norm = choose_norm(grad_clipping_type, grad_clipping_value, parallelism_plugin)
         self._options = {"threads": threads, "seed": seed}
+        self._keeps_outputs = keep_outputs
         self._iterators = weakref.WeakKeyDictionary()  # by data loader
 
     # ---- initialization -------------------------------------------------------------------------------------------
@@ -66,15 +68,19 @@ class Engine:
             rebind(scheduler, optimizers)
         return [{**made, **optimizers}.get(id(value), value) for value in args]
 
-    def _build(self, module, optimizer, inputs):
-        """Compiles a model. Returns (a `CompiledModel`, the `CompiledGroups` of its optimizer)."""
+    def _build(self, module, optimizer, inputs, keeps_outputs):
+        """Compiles a model. Returns (a `CompiledModel`, the `CompiledGroups` of its optimizer).
+
+        keeps_outputs: whether outputs have values in training mode.
+        """
         if optimizer is None:
             flags = {name: value for name, value in self.plan.flags.items() if name in EVALUATED}
             return compile_model(Plan(dict(self.plan.mesh), **flags), module, None, inputs, None, self._options), None
         groups = compile_groups(module, optimizer.get_current())
         if self.clip_norm:
             groups.arguments += ["--clip-norm", repr(self.clip_norm)]
-        return compile_model(count_parts(self.plan, inputs), module, groups, inputs, None, self._options), groups
+        kept = "all" if keeps_outputs else ()
+        return compile_model(count_parts(self.plan, inputs), module, groups, inputs, None, self._options, kept), groups
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
@@ -92,7 +98,9 @@ class Engine:
         criterion: `criterion(outputs, labels)` if the batch ends with labels that forward does not take, as (x, y) for forward(x);
             else `criterion(outputs, batch)`.
         optimizer: that of the model; None in evaluation mode, which runs no backward.
-        Returns the loss; with return_outputs, (loss, outputs). Without return_loss, the loss is None.
+        return_outputs: return (loss, outputs). In training mode, the first call decides whether the program keeps outputs, unless
+            the engine has keep_outputs=True.
+        Returns the loss, or None without return_loss.
         """
         if not isinstance(model, LazyModel):
             raise InputError(f"model is {type(model).__name__}; give the model that initialize returned")
@@ -100,11 +108,9 @@ class Engine:
             raise InputError("the model is in training mode; give its optimizer, or call model.eval()")
         if optimizer is not None and optimizer is not model._optimizer:
             raise InputError("the optimizer is not that of the model; give the one that initialize returned with the model")
-        if model.training and return_outputs:
-            raise Unsupported("return_outputs=True: a training step returns only its loss; call model.eval() for outputs")
         if isinstance(criterion, torch.nn.Module) and next(criterion.parameters(), None) is not None:
             raise Unsupported("the criterion has parameters, which would not be trained; make it a part of the model")
-        loss, outputs = model.run_with(criterion, self._read_batch(data_iter))
+        loss, outputs = model.run_with(criterion, self._read_batch(data_iter), return_outputs, self._keeps_outputs)
         if model.training:
             loss.backward()
         loss = loss.detach() if return_loss else None

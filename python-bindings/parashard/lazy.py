@@ -23,7 +23,7 @@ class LazyModel(torch.nn.Module):
     def __init__(self, module, optimizer, build):
         """optimizer: its `LazyOptimizer`, or None: the model only evaluates.
 
-        build: `build(module, optimizer, inputs)` returns a `CompiledModel` and the `CompiledGroups` of the optimizer.
+        build: `build(module, optimizer, inputs, keeps_outputs)` returns a `CompiledModel` and the `CompiledGroups` of the optimizer.
         """
         super().__init__()
         empty = set(self.__dict__)
@@ -68,21 +68,35 @@ class LazyModel(torch.nn.Module):
             )
         return self._held(*arguments, **options, **self._draw_extras())[1]
 
-    def run_with(self, criterion, batch):
-        """Returns (loss, outputs) of a batch, with the criterion in the program."""
+    def run_with(self, criterion, batch, returns_outputs, keeps_outputs):
+        """Returns (loss, outputs) of a batch, with the criterion in the program.
+
+        returns_outputs: whether the outputs need values. keeps_outputs: whether a later call in training mode may need values.
+        """
         self._check_mode()
         inputs, extras, names = self._name_batch(dict(batch) if isinstance(batch, collections.abc.Mapping) else batch)
         if not self.is_compiled:
             self._criterion, self._extras = (criterion, names), list(extras)
             try:
                 with replace_forward(self._held, make_forward(self._held.forward, criterion, list(extras), names), extras):
-                    self._compile({**inputs, **extras})
+                    self._compile({**inputs, **extras}, keeps_outputs or (self.training and returns_outputs))
             except BaseException:
                 self._criterion, self._extras = None, []
                 raise
         self._check_criterion(criterion, names)
+        if self.training:
+            self._choose_outputs(returns_outputs)
         self._held.training = self.training
         return self._held(**inputs, **extras)
+
+    def _choose_outputs(self, returned):
+        """Chooses whether the next step reads its outputs. Raises InputError if the program does not keep them."""
+        if returned and not self._keeps_outputs:
+            raise InputError(
+                "return_outputs=True: the program does not keep outputs in training mode, because the first call of execute_pipeline had "
+                "no return_outputs=True, or was in evaluation mode; give Engine(..., keep_outputs=True)"
+            )
+        self._held._drive.returns_outputs = returned
 
     def _check_mode(self):
         if self._optimizer is None and self.training:
@@ -146,11 +160,12 @@ class LazyModel(torch.nn.Module):
 
     # ---- compilation ----------------------------------------------------------------------------------------------
 
-    def _compile(self, inputs):
+    def _compile(self, inputs, keeps_outputs=False):
         if self._optimizer and any(parameter.grad is not None for parameter in self.parameters()):
             raise Unsupported(f"{self._kind.__name__} has gradients that PyTorch computed, before its first call; call zero_grad() first")
         with self._training_modes() if self._optimizer else contextlib.nullcontext():
-            compiled, groups = self._build(self._held, self._optimizer, inputs)
+            compiled, groups = self._build(self._held, self._optimizer, inputs, keeps_outputs)
+        self._keeps_outputs = keeps_outputs
         if self._optimizer:
             self._optimizer.attach(compiled, groups)
         self._hold(compiled)

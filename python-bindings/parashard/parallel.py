@@ -23,7 +23,7 @@ __all__ = ["parallelize"]
 
 def parallelize(
     plan, model, optimizer_fn, lr_scheduler_fn=None, dataset=None, *,
-    example=None, batch_size=None, criterion=None, drive=None, threads=0, seed=0, loader_options=None,
+    example=None, batch_size=None, criterion=None, drive=None, keep_outputs=(), threads=0, seed=0, loader_options=None,
 ):  # fmt: skip
     """Compiles a model for the ranks of a plan. Returns (model, optimizer), and then the scheduler and the data loader if requested.
 
@@ -40,6 +40,8 @@ def parallelize(
         `example`, and returns (loss, outputs...).
     drive: "step" if the model or `criterion` computes the loss in the graph. "autograd" if the loss is computed in PyTorch from
         the outputs. By default, "step" if the first output of the model is a floating-point scalar.
+    keep_outputs: with the loss in the graph: the names of other outputs that have values in training mode too, or "all". They take
+        memory for the samples of a whole step.
     threads: threads per rank; 0: the cores of this machine, divided among the ranks.
     seed: the seed of dropout masks and of the order of the data.
     loader_options: options of torch.utils.data.DataLoader for the data loader, such as {"num_workers": 2}. The loader has a
@@ -65,7 +67,7 @@ def parallelize(
     groups = compile_groups(model, optimizer)
     with add_loss(model, criterion) if criterion else contextlib.nullcontext():
         inputs = name_inputs(model, example)
-        compiled = compile_model(plan, model, groups, inputs, drive, {"threads": threads, "seed": seed})
+        compiled = compile_model(plan, model, groups, inputs, drive, {"threads": threads, "seed": seed}, keep_outputs)
     optimizer = Optimizer(compiled, optimizer, groups)
     result = [compiled, optimizer]
     if lr_scheduler_fn:
@@ -75,11 +77,11 @@ def parallelize(
     return tuple(result)
 
 
-def compile_model(plan, model, groups, inputs, drive, options):
+def compile_model(plan, model, groups, inputs, drive, options, keep_outputs=()):
     """Returns a `CompiledModel` with the weights of `model`.
 
     groups: the `CompiledGroups` of its optimizer; None: the program only evaluates. inputs: an example of the whole batch, by name.
-    options: the options of the program.
+    options: the options of the program. keep_outputs: as in `parallelize`.
     """
     check_data(model)
     micro_batches = count_micro_batches(plan, inputs)
@@ -89,7 +91,7 @@ def compile_model(plan, model, groups, inputs, drive, options):
         exported = export(model, part, pathlib.Path(folder) / "model.pt2", train=model.training)
         names, spec = list_outputs(exported.program)
         loss = choose_loss(plan, exported, names, drive) if groups else None
-        arguments = flag_training(names, loss, groups) if groups else ["--inference"]
+        arguments = flag_training(names, loss, groups, keep_outputs) if groups else ["--inference"]
         library = compile_archive(exported.path, [*plan.arguments(), *arguments])
     program = _runtime.Program(str(library), ranks=plan.ranks, job=job, **options)
     positions = label_outputs(names, program.names(f"outputs:{'forward' if groups and not loss else 'evaluate'}"))
@@ -144,9 +146,14 @@ def choose_loss(plan, exported, names, drive):
     return None
 
 
-def flag_training(names, loss, groups):
+def flag_training(names, loss, groups, keep_outputs):
     """Returns the arguments of ps-compile for a training program."""
-    return [*(flag_loss(names, loss) if loss else ["--loss", "none"]), *groups.arguments]
+    if not loss:
+        if keep_outputs:
+            raise InputError("keep_outputs needs the loss in the graph; with drive=\"autograd\", all outputs have values: remove it")
+        return ["--loss", "none", *groups.arguments]
+    kept = keep_outputs if isinstance(keep_outputs, str) else ",".join(keep_outputs)
+    return [*flag_loss(names, loss), *(["--keep-outputs", kept] if kept else []), *groups.arguments]
 
 
 def flag_loss(names, loss):

@@ -207,6 +207,11 @@ public:
     run([&] { return psrt_begin_step(program, given.data(), given.size(), &loss, &divisor); });
     return {loss, divisor};
   }
+  /// Copies outputs of the last step.
+  void getOutputs(const std::map<std::string, Output> &outputs) {
+    Tensors wanted(outputs);
+    run([&] { return psrt_get_outputs(program, wanted.data(), wanted.size()); });
+  }
   void getVariable(const std::string &name, const Output &array) {
     std::map<std::string, Output> arrays{{name, array}};
     Tensors tensor(arrays);
@@ -305,6 +310,7 @@ NB_MODULE(_runtime, m) {
       .def("update", &Program::update)
       .def("zero_grad", &Program::zeroGrad)
       .def("begin_step", &Program::beginStep, nb::arg("inputs"))
+      .def("get_outputs", &Program::getOutputs, nb::arg("outputs"))
       .def("run_step", &Program::step, nb::arg("inputs"))
       .def("get_variable", &Program::getVariable, nb::arg("name"), nb::arg("array").noconvert())
       .def("set_variable", &Program::setVariable, nb::arg("name"), nb::arg("array"))

@@ -235,9 +235,28 @@ static void checkSlots(const EntryPoint &entry, const EntryCode &code, int64_t a
               entry.name(), (long long)code.slots, (long long)entry.programs.front().slots);
 }
 
+/// Checks that the outputs of one name differ only in their micro-batches, which are in order.
+static void checkMicroBatches(const EntryPoint &entry) {
+  std::map<std::string, const Output *> last;
+  for (const Output &output : entry.outputs) {
+    const Output *&before = last[output.name];
+    bool isNext = before ? output.microBatch == before->microBatch + 1 &&
+                               output.placement == before->placement &&
+                               output.dtype == before->dtype && output.batchDim == before->batchDim
+                         : output.microBatch == 0;
+    if (!isNext)
+      PSRT_FAIL(BadInput, "entry \"%s\" has the output \"%s\" of micro-batch %lld %s", entry.name(),
+                output.name.c_str(), (long long)output.microBatch,
+                before ? "with another type than the one before it, or out of order"
+                       : "without those before it");
+    before = &output;
+  }
+}
+
 static void checkEntry(const EntryPoint &entry, const Program &program) {
   for (size_t i = 0; i < entry.programs.size(); ++i)
     checkSlots(entry, entry.programs[i], program.arenaBytes[i]);
+  checkMicroBatches(entry);
   for (const Output &output : entry.outputs)
     checkAddress(program, "output", output.name, output.addresses, output.placement, output.dtype);
 }

@@ -309,8 +309,9 @@ struct Output : RankTensor {
   static constexpr int64_t kNoBatch = -1, kWholeBatch = -2;
   std::string name;
   /// The batch dim. `kNoBatch`: the output does not depend on the batch. `kWholeBatch`: one value
-  /// per batch. Only outputs of `evaluate` use batchDim.
+  /// per batch. Outputs of `forward` do not use batchDim.
   int64_t batchDim = 0;
+  int64_t microBatch = 0; ///< the micro-batch of an output of `step`
 };
 
 /// The code of an entry on the ranks of one pipeline coordinate.

@@ -177,17 +177,20 @@ EntryCode parseCode(const Json &object, const std::string &name, const Program &
   return result;
 }
 
-/// Adds an output. Outputs with the same name on several pipeline coordinates become one output.
+/// Adds an output. Outputs with the same name and micro-batch on several pipeline coordinates
+/// become one output.
 void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPoint &entry) {
   std::string name = object.at("name");
   int64_t address = toAddress(object.at("address"));
+  int64_t microBatch = getOr<int64_t>(object, "micro_batch", 0);
   for (Output &known : entry.outputs)
-    if (known.name == name)
+    if (known.name == name && known.microBatch == microBatch)
       return known.addresses.set(coordinate, address);
   Output result{{getDtype(object, "dtype"), parsePlacement(object, mesh),
                  std::vector<int64_t>(mesh.pipelineSize(), Addresses::Absent)},
                 name,
-                getOr<int64_t>(object, "batch_dim", 0)};
+                getOr<int64_t>(object, "batch_dim", 0),
+                microBatch};
   int64_t dims = int64_t(result.placement.shape.size());
   if (result.batchDim < Output::kWholeBatch || (dims > 0 && result.batchDim >= dims))
     PSRT_FAIL(BadInput, "output \"%s\" has batch_dim %lld, but %lld dims", name.c_str(),

@@ -237,8 +237,10 @@ void printInfo(const Program &program) {
                 placementText(program, input.placement).c_str());
   for (const EntryPoint &entry : program.entries)
     for (const Output &output : entry.outputs)
-      std::printf("output      %s (%s) %s %s\n", escapeControls(output.name).c_str(), entry.name(),
-                  dtypeName(output.dtype), placementText(program, output.placement).c_str());
+      if (output.microBatch == 0)
+        std::printf("output      %s (%s) %s %s\n", escapeControls(output.name).c_str(),
+                    entry.name(), dtypeName(output.dtype),
+                    placementText(program, output.placement).c_str());
   for (const auto &[name, value] : program.defaults)
     std::printf("default     %s = %g\n", name.c_str(), value);
   printVariables(program);

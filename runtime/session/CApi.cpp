@@ -7,6 +7,7 @@
 #include "runtime/session/SameCall.h"
 #include "runtime/session/Source.h"
 #include "runtime/session/StepGradients.h"
+#include "runtime/session/StepOutputs.h"
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
@@ -27,6 +28,8 @@ struct psrt_program {
       pending;           ///< by slot: ordinal of the forward whose backward is pending; -1: none
   int64_t forwards = 0;  ///< forwards since the last update; the micro-batch number for random ops
   bool hasBegun = false; ///< whether psrt_begin_step ran, and its gradients are not used or lost
+  /// Whether the memory has the outputs of the last training step (--keep-outputs).
+  bool hasOutputs = false;
   uint64_t settings = 0; ///< hash of the scalars and steps that the caller has set
 };
 
@@ -226,6 +229,7 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
 /// of the C API.
 void writeBatch(psrt_program &program, const char *function, const EntryPoint &entry,
                 const psrt_tensor *inputs, size_t count) {
+  program.hasOutputs = false; // inputs may overwrite them
   callTogether(program, {function}, [&](HostCall &call) {
     Session &session = *program.session;
     writeInputs(session, entry, inputs, count, session.getProgram().microBatches, 0, false);
@@ -243,14 +247,16 @@ void checkTensor(const psrt_tensor &given, Dtype dtype, const std::vector<int64_
   }
 }
 
-/// Fails if an entry has no output of this name, dtype and shape.
+/// Fails if an entry has no output of this name, dtype and shape. Returns the output of the first
+/// micro-batch.
 const Output &findOutput(const EntryPoint &entry, const psrt_tensor &given) {
   for (const Output &output : entry.outputs)
     if (output.name == given.name) {
-      checkTensor(given, output.dtype, output.placement.shape);
+      checkTensor(given, output.dtype, wholeShape(entry, output));
       return output;
     }
-  PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"", entry.name(), given.name);
+  PSRT_FAIL(BadArgument, "entry \"%s\" has no output \"%s\"%s", entry.name(), given.name,
+            entry.kind == EntryKind::Step ? "; compile with --keep-outputs" : "");
 }
 
 void readOutputs(Session &session, const EntryPoint &entry, psrt_tensor *outputs, size_t count,
@@ -337,7 +343,8 @@ std::vector<const char *> namesOf(psrt_program *program, const std::string &text
     break;
   case Heading::Outputs:
     for (const Output &output : sessionOf(program).entry(parsed.entry).outputs)
-      result.push_back(output.name.c_str());
+      if (output.microBatch == 0)
+        result.push_back(output.name.c_str());
     break;
   }
   return result;
@@ -356,10 +363,12 @@ std::pair<Dtype, std::vector<int64_t>> describe(psrt_program *program, const std
     for (const Input &input : sessionOf(program).getProgram().inputs)
       if (input.name == name)
         return {input.dtype, input.placement.shape};
-  if (parsed.heading == Heading::Outputs)
-    for (const Output &output : sessionOf(program).entry(parsed.entry).outputs)
+  if (parsed.heading == Heading::Outputs) {
+    const EntryPoint &entry = sessionOf(program).entry(parsed.entry);
+    for (const Output &output : entry.outputs)
       if (output.name == name)
-        return {output.dtype, output.placement.shape};
+        return {output.dtype, wholeShape(entry, output)};
+  }
   PSRT_FAIL(BadArgument, "no name \"%s\" under \"%s\"", name.c_str(), text.c_str());
 }
 
@@ -405,7 +414,7 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
       call.inputs = hashTensors(inputs, input_count);
     });
     bool forward = entry.kind == EntryKind::Forward;
-    program->hasBegun = false; // the entry may overwrite the gradients
+    program->hasBegun = program->hasOutputs = false; // the entry may overwrite both
     session.run(entry, slot, forward, Extent::All, forward ? program->forwards : -1);
     if (forward) {
       program->pending.resize(entry.programs.front().slots, -1);
@@ -469,7 +478,7 @@ psrt_status psrt_begin_step(psrt_program *program, const psrt_tensor *inputs, si
     writeBatch(*program, "begins a training step", entry, inputs, input_count);
     program->hasBegun = false;
     session.run(entry, 0, false, Extent::BeforeUpdate);
-    program->hasBegun = true;
+    program->hasBegun = program->hasOutputs = true;
     ++session.earlierRuns;
     StepGradients gradients = readLossBeforeUpdate(session);
     if (loss)
@@ -488,9 +497,30 @@ psrt_status psrt_step(psrt_program *program, const psrt_tensor *inputs, size_t i
     program->hasBegun = false;
     session.earlierRuns = 0;
     session.run(entry);
+    program->hasOutputs = true;
     ++session.step;
     if (loss)
       *loss = float(session.readScalar("loss"));
+  });
+}
+
+psrt_status psrt_get_outputs(psrt_program *program, psrt_tensor *outputs, size_t count) {
+  return guarded(program, [&] {
+    Session &session = sessionOf(program);
+    const EntryPoint &entry = session.entry(EntryKind::Step);
+    std::vector<const Output *> found;
+    callTogether(*program, {"reads outputs of a training step"}, [&](HostCall &call) {
+      checkGiven(outputs, count, "output");
+      for (size_t i = 0; i < count; ++i) {
+        found.push_back(&findOutput(entry, outputs[i]));
+        call.name += format(", %s", found.back()->name.c_str());
+      }
+      if (!program->hasOutputs)
+        PSRT_FAIL(BadArgument, "there are no outputs: call psrt_get_outputs after psrt_step or "
+                               "psrt_begin_step, and run no entry between the two");
+    });
+    for (size_t i = 0; i < count; ++i)
+      readStepOutput(session, entry, *found[i], static_cast<char *>(outputs[i].data));
   });
 }
 

@@ -95,6 +95,15 @@ class Program:
         self._check(self.library.psrt_step(self.handle, given, ctypes.c_size_t(len(given)), ctypes.byref(loss)))
         return loss.value
 
+    def begin_step(self, inputs):
+        given = describe(inputs)
+        self._check(self.library.psrt_begin_step(self.handle, given, ctypes.c_size_t(len(given)), None, None))
+
+    def get_outputs(self, outputs):
+        """Copies outputs of the last step into the tensors `outputs`."""
+        wanted = describe(outputs)
+        self._check(self.library.psrt_get_outputs(self.handle, wanted, ctypes.c_size_t(len(wanted))))
+
     def update(self):
         self._check(self.library.psrt_update(self.handle))
 

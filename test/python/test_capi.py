@@ -317,6 +317,38 @@ def test_signals_while_it_computes(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_outputs_of_a_step(tmp_path):
+    """psrt_get_outputs returns the kept outputs before and after the update, until another entry runs."""
+    model = models.gpt()
+    flags = ["--micro-batches", "2", "--keep-outputs", "all", "--optimizer", FLAG]
+    program = Program(oracle.compile_model(tmp_path, model.export(tmp_path / "m.pt2"), "dp=2", *flags, out="program.so"))
+    parts = [model.draw_inputs(seed) for seed in (1, 2)]
+    batch = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    expected = model.module(**batch)[1].detach()
+    name = program.library.psrt_name
+    name.restype = ctypes.c_char_p
+    output = name(program.handle, b"outputs:step", 0).decode()
+    assert program.library.psrt_name_count(program.handle, b"outputs:step") == 1
+    found = {output: torch.empty_like(expected)}
+    with pytest.raises(RuntimeError, match="call psrt_get_outputs after psrt_step or psrt_begin_step"):
+        program.get_outputs(found)
+    program.begin_step(batch)
+    for update in (program.update, lambda: program.step(batch)):
+        found[output].fill_(7)
+        program.get_outputs(found)
+        torch.testing.assert_close(found[output], expected, rtol=1e-5, atol=1e-5)
+        update()
+        program.get_outputs(found)
+    with pytest.raises(RuntimeError, match=r"must be f32 of shape \[8, 16, 96\]"):
+        program.get_outputs({output: torch.empty(4, 16, 96)})
+    with pytest.raises(RuntimeError, match="has no output \"x\"; compile with --keep-outputs"):
+        program.get_outputs({"x": torch.empty(4)})
+    program.call("evaluate", parts[0], {})
+    with pytest.raises(RuntimeError, match="there are no outputs"):
+        program.get_outputs(found)
+    program.close()
+
+
 @pytest.mark.parametrize("options", [{"ranks": -1}, {"threads": -1}, {"threads": 30000}], ids=str)
 def test_bad_options_are_a_status(tmp_path, options):
     program, _ = make_program(tmp_path, models.gpt(loss=False, layers=1), "dp=1")

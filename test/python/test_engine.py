@@ -159,6 +159,31 @@ def test_the_loop_with_pipeline():
     torch.testing.assert_close(model(*batch).logits, theirs.logits, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("is_evaluated_first", [False, True])
+def test_outputs_of_a_training_step(is_evaluated_first):
+    """The first training step decides whether outputs are kept, unless the engine does."""
+    engine = Engine(plan=Plan("dp=2,pp=2", micro_batches=2), keep_outputs=is_evaluated_first)
+    model, optimizer, _, dataloader = make()
+    expected, reference, _, _ = make()
+    model, optimizer = engine.initialize(model, optimizer)
+    if is_evaluated_first:
+        engine.execute_pipeline(next(iter(dataloader)), model.eval(), pipeline_loss)
+        model.train()
+    for step, batch in enumerate(dataloader):
+        result = engine.execute_pipeline(batch, model, pipeline_loss, optimizer, return_outputs=step != 1)
+        outputs = expected(*batch)
+        loss = pipeline_loss(outputs, batch)
+        loss.backward()
+        if step == 1:
+            torch.testing.assert_close(result, loss.detach())
+        else:
+            torch.testing.assert_close(result[0], loss.detach())
+            torch.testing.assert_close(result[1].logits, outputs.logits, rtol=1e-4, atol=1e-4)
+        for update in (optimizer, reference):
+            update.step()
+            update.zero_grad()
+
+
 class Value(GPT2):
     def __init__(self):
         super().__init__(outputs=1)
@@ -474,7 +499,7 @@ def pipeline(engine, model, optimizer, batch=None, criterion=cross_entropy, **op
 
 
 @pytest.mark.parametrize("use, error, message", [
-    (lambda e, m, o: pipeline(e, m, o, return_outputs=True), "Unsupported", "a training step returns only its loss"),
+    (lambda e, m, o: pipeline(e, m, o) and pipeline(e, m, o, return_outputs=True), "InputError", r"give Engine\(..., keep_outputs=True\)"),
     (lambda e, m, o: pipeline(e, m, None), "InputError", "the model is in training mode; give its optimizer"),
     (lambda e, m, o: pipeline(e, m, sgd(Net())), "InputError", "the optimizer is not that of the model"),
     (lambda e, m, o: pipeline(e, Net(), o), "InputError", "model is Net; give the model that initialize returned"),

@@ -161,6 +161,72 @@ def test_drives():
             make(plan)
 
 
+class Several(torch.nn.Module):
+    """Returns outputs of two stages: one has its samples in dim 1, one is an integer, one a scalar."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.blocks = torch.nn.ModuleList(torch.nn.Linear(12, 12) for _ in range(4))
+        self.down = torch.nn.Linear(12, 10)
+
+    def forward(self, x, labels):
+        hidden = torch.tanh(self.blocks[1](torch.tanh(self.blocks[0](x))))
+        logits = self.down(torch.tanh(self.blocks[3](torch.tanh(self.blocks[2](hidden)))))
+        loss = torch.nn.functional.cross_entropy(logits, labels)
+        return {"loss": loss, "logits": logits, "hidden": hidden.T, "classes": logits.argmax(1), "mean": logits.mean()}
+
+
+@pytest.mark.parametrize("plan", [
+    Plan("dp=1"),
+    Plan("dp=2"),
+    Plan("dp=2", micro_batches=2, zero=3),
+    Plan("pp=2", micro_batches=4),
+    Plan("dp=2,pp=2", micro_batches=2, schedule="gpipe", recompute="full"),
+    Plan("tp=2", micro_batches=2),
+], ids=str)  # fmt: skip
+def test_kept_outputs(plan):
+    """The outputs of a training step are those of PyTorch in training mode, with the samples of all micro-batches in order."""
+    net = Several()
+    model, optimizer = parashard.parallelize(plan, net, sgd, example=rows(0), keep_outputs="all")
+    reference = sgd(net)
+    for step in range(2):
+        found, expected = model(**rows(step)), net(**rows(step))
+        for name in ("loss", "logits", "hidden", "classes"):
+            torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-5)
+        for outputs, update in ((found, optimizer), (expected, reference)):
+            outputs["loss"].backward()
+            update.step()
+            update.zero_grad()
+        torch.testing.assert_close(found["logits"], expected["logits"], rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        torch.testing.assert_close(model(**rows(5))["hidden"], net(**rows(5))["hidden"], rtol=1e-5, atol=1e-5)
+    with pytest.raises(parashard.Unsupported, match="output mean is not available in training mode"):
+        found["mean"].item()
+    outputs = model(**rows(0))
+    with pytest.raises(parashard.Unsupported, match="backward of output logits: a training step has the gradients of its loss alone"):
+        (outputs["loss"] + outputs["logits"].mean()).backward()
+
+
+def test_kept_outputs_of_a_criterion():
+    """Outputs are kept by name or number. The order of the labels does not matter."""
+    net = Net()
+    for kept in (["1"], "all"):
+        model, _ = make(Plan("dp=2", micro_batches=2), module=net, keep_outputs=kept)
+        torch.testing.assert_close(model(**rows(0))[1], net(rows(0)["x"]))
+
+
+@pytest.mark.parametrize("kept, drive, error, message", [
+    (["logit"], None, "CompileError", "--keep-outputs logit: no such output; outputs are 0 \"loss\""),
+    (["mean"], None, "CompileError", "--keep-outputs mean: the output .* has no dim with the samples of the batch"),
+    (["loss"], None, "CompileError", "the output is the loss, which every step returns"),
+    (["logits"], "autograd", "InputError", "keep_outputs needs the loss in the graph"),
+])  # fmt: skip
+def test_outputs_that_cannot_be_kept(kept, drive, error, message):
+    with pytest.raises(getattr(parashard, error), match=message):
+        parashard.parallelize("dp=2", Several(), sgd, example=rows(0), keep_outputs=kept, drive=drive)
+
+
 def two_forwards(model, optimizer):
     (model(**rows(0))[0] + model(**rows(1))[0]).backward()
 
@@ -194,7 +260,7 @@ def evaluate_before_step(model, optimizer):
     (no_zero_grad, "call optimizer.zero_grad"),
     (read_after_step, "the gradients were used by optimizer.step"),
     (evaluate_before_step, "evaluation would overwrite the gradients"),
-    (lambda m, o: m(**rows(0))[1].sum(), "a training step returns only its loss"),
+    (lambda m, o: m(**rows(0))[1].sum(), "returns only its loss and the outputs of keep_outputs"),
     (lambda m, o: m.zero_grad(set_to_none=False) or m(**rows(0))[0].backward() or o.zero_grad(False) or o.step(), "needs gradients of this step"),
 ])  # fmt: skip
 def test_bad_use(use, message):
