@@ -17,19 +17,29 @@ from test_install import run_hidden
 
 TREE = pathlib.Path(os.environ.get("PARASHARD_WHEEL_TREE", tools_folder().parent)).resolve()
 
-LOOP = """
-import copy, importlib, importlib.util, json, sys, time
+START = """
+import importlib, importlib.util, json, sys, time
 
 def load_others():
     for name in ("torch", "triton", "onnx", "onnxruntime"):
         if importlib.util.find_spec(name):
             importlib.import_module(name)
 
-if sys.argv[1] == "before":
-    load_others()
+def report(**values):
+    loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
+    print(json.dumps({"file": parashard.__file__, "loaded": sorted(loaded), **values}))
+"""
+
+BEFORE = """
+load_others()
 start = time.process_time()
 import parashard
-seconds = time.process_time() - start
+report(seconds=time.process_time() - start, parallelize=str(parashard.parallelize))
+"""
+
+AFTER = """
+import copy
+import parashard._runtime
 import torch
 
 torch.manual_seed(0)
@@ -48,9 +58,7 @@ losses = [train(model, optimizer)]
 load_others()
 losses.append(train(model, optimizer))
 reference = torch.optim.SGD(plain.parameters(), lr=0.1)
-loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
-print(json.dumps({"file": parashard.__file__, "seconds": seconds, "losses": losses, "loaded": sorted(loaded),
-                  "expected": [train(plain, reference) for step in range(2)]}))
+report(losses=losses, expected=[train(plain, reference) for step in range(2)])
 """
 
 
@@ -94,14 +102,16 @@ def test_a_wheel_compiles_and_trains_without_a_compiler(tmp_path):
     missing = checked.stderr.splitlines()
     assert missing == [] if is_static() else all(line.startswith("parashard/bin/") or "ld.lld needs" in line for line in missing)
     python = install(wheel, tmp_path / "venv")
-    (tmp_path / "loop.py").write_text(LOOP)
-    for order in ("before", "after"):
-        found = json.loads(run(f"{python} loop.py {order}", tmp_path).splitlines()[-1])
-        assert found["losses"] == pytest.approx(found["expected"], rel=1e-6)
-        assert found["seconds"] < 0.1 and found["file"].startswith(str(tmp_path))
-        own = [path for path in found["loaded"] if "libpsrt" in path or "libdnnl" in path]
+    found = []
+    for code in (BEFORE, AFTER):
+        (tmp_path / "script.py").write_text(START + code)
+        found.append(json.loads(run(f"{python} script.py", tmp_path).splitlines()[-1]))
+        assert found[-1]["file"].startswith(str(tmp_path))
+        own = [path for path in found[-1]["loaded"] if "libpsrt" in path or "libdnnl" in path]
         assert len(own) == 2 and all(path.startswith(str(tmp_path)) for path in own), own
-        assert not any("libLLVM" in path or "libMLIR" in path for path in found["loaded"])
+        assert not any("libLLVM" in path or "libMLIR" in path for path in found[-1]["loaded"])
+    before, after = found
+    assert before["seconds"] < 0.1 and after["losses"] == pytest.approx(after["expected"], rel=1e-6)
     version = (ROOT / "VERSION").read_text().strip()
     assert run(f"{tmp_path}/venv/bin/ps-compile --version", tmp_path).startswith(f"Parashard {version}")
 
