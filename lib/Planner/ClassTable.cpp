@@ -35,8 +35,9 @@ static SegmentCost applyZero(const SegmentCost &segment, const SegmentCost &whol
     (result.*phase).add(segment.*phase);
     (result.*phase).add(whole.*phase, -1);
   }
-  for (double SegmentCost::*bytes : {&SegmentCost::saved, &SegmentCost::deferred,
-                                     &SegmentCost::boundary, &SegmentCost::transient})
+  for (double SegmentCost::*bytes :
+       {&SegmentCost::saved, &SegmentCost::deferred, &SegmentCost::kept, &SegmentCost::boundary,
+        &SegmentCost::transient})
     result.*bytes = std::max(0.0, segment.*bytes + divided.*bytes - whole.*bytes);
   return result;
 }
@@ -57,7 +58,7 @@ llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
 
 namespace {
 
-/// A value that forward keeps for backward.
+/// A value that forward keeps for backward or until the end of the step.
 struct Saved {
   double bytes;
   size_t begin, end; ///< indices of the producing op and of the last user
@@ -315,6 +316,12 @@ private:
         }))
       at(segment).deferred += double(ps::getByteSize(value.getType()));
   }
+  /// Returns true if a value, or a view of it, is an output of the step (`--keep-outputs`).
+  static bool isOutput(Value value) {
+    return llvm::any_of(value.getUsers(), [](Operation *user) {
+      return isa<rank::OutputOp>(user) || (ir::isView(user) && isOutput(user->getResult(0)));
+    });
+  }
   void addValue(int64_t producer, Value value) {
     double bytes = double(ps::getByteSize(value.getType()));
     int64_t lastForward = producer;
@@ -333,6 +340,11 @@ private:
     }
     for (int64_t segment = producer; segment < lastForward; ++segment)
       at(segment).boundary += bytes;
+    if (isOutput(value)) {
+      at(producer).kept += bytes;
+      saved.push_back({bytes, indices.lookup(value.getDefiningOp()), ops.size()});
+      return;
+    }
     if (!saver)
       return;
     at(*saver).saved += bytes;
@@ -360,7 +372,7 @@ private:
   }
 
   /// Sets `transient` of each segment: the bytes in use while its runs execute, minus variables,
-  /// saved values and reduced gradients.
+  /// saved values, kept outputs and reduced gradients.
   void addTransients() {
     std::vector<Saved> others = listReduced();
     llvm::append_range(others, saved);

@@ -16,8 +16,10 @@ struct SegmentCost {
   /// Bytes that are kept for the gradients of weights after the gradients of inputs are computed.
   /// Some of these bytes are also in `saved`.
   double deferred = 0;
+  double kept = 0;     ///< bytes of outputs that a step keeps until its end, per micro-batch
   double boundary = 0; ///< bytes that a cut after this segment sends, in each direction
-  /// Bytes in use while the segment runs, without variables, saved values and reduced gradients.
+  /// Bytes in use while the segment runs, without variables, saved values, kept outputs and reduced
+  /// gradients.
   double transient = 0;
   /// Bytes of the parameters that the model uses. If a parameter has a 16-bit copy, the model uses
   /// the copy.

@@ -18,7 +18,7 @@ struct Stage {
   ArrayRef<SegmentCost> segments;
   Breakdown parts; ///< of one micro-batch
   StageTimes times;
-  double saved = 0, deferred = 0;
+  double saved = 0, deferred = 0, kept = 0;
 };
 
 /// Returns the seconds of the longest message between two stages.
@@ -172,6 +172,7 @@ private:
       backwardGathers += segment.backwardGathers;
       stage.saved += segment.saved;
       stage.deferred += segment.deferred;
+      stage.kept += segment.kept;
     }
     // Parameters are gathered while the previous segment runs.
     double forward = getDelay(forwardGathers, times.forward);
@@ -285,7 +286,7 @@ private:
       const Stage &stage = stages[size_t(placement.getStage(rank, span.task.chunk))];
       bool hasWeights = span.task.work == Work::Backward || span.task.work == Work::BackwardWeight;
       if (span.task.work == Work::Forward)
-        held += stage.saved;
+        held += stage.saved + stage.kept;
       most = std::max(most, held + transient);
       if (hasWeights && --left[size_t(span.task.chunk)] == 0) {
         double later = 0;
@@ -452,6 +453,9 @@ Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
   for (size_t i = 0; i < kParts; ++i)
     result.parts[Part(i)] =
         first->parts[Part(i)] + double(rounds) * (second->parts[Part(i)] - first->parts[Part(i)]);
+  for (size_t zero = 0; zero < result.memories.size(); ++zero) // kept outputs, or values of gpipe
+    result.memories[zero] += double(rounds - 1) * (second->memories[zero] - first->memories[zero]);
+  result.memory = result.memories[size_t(layout.zero)];
   return result;
 }
 
