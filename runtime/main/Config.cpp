@@ -54,7 +54,7 @@ void append(std::vector<std::string> &arguments, const std::string &path, const 
   auto add = [&](const Json &each, bool isItem) {
     std::string text = toText(path, key, each, isItem);
     // A value that begins with `-` must not be parsed as a flag.
-    if (text.rfind('-', 0) == 0)
+    if (text.starts_with('-'))
       arguments.push_back("--" + key + "=" + text);
     else
       arguments.insert(arguments.end(), {"--" + key, std::move(text)});
@@ -76,7 +76,7 @@ const FlagTable::Entry &findKey(const std::string &path, const std::string &key,
   std::vector<std::string> names;
   for (const FlagTable::Entry &known : table.getEntries())
     if (known.info.isInRunFile)
-      names.push_back(known.info.name);
+      names.emplace_back(known.info.name);
   refuse(path, "unknown flag \"" + key + "\"" + parashard::suggestKey(key, names));
 }
 

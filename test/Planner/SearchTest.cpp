@@ -97,7 +97,7 @@ struct Problem {
     return best;
   }
 
-  double findBestSchedule(Candidate candidate) const {
+  double findBestSchedule(const Candidate &candidate) const {
     double best = std::numeric_limits<double>::infinity();
     LayoutPricer pricer(model.makeTable(candidate), search.cluster, cuts);
     for (const schedules::Schedule &schedule : schedules::getSchedules())
