@@ -3,6 +3,9 @@
 # (PARASHARD_PREBUILT, relative to the root of the repository), or from this build.
 if(DEFINED PARASHARD_PREBUILT)
   get_filename_component(tree ${PARASHARD_PREBUILT} ABSOLUTE BASE_DIR ${CMAKE_CURRENT_SOURCE_DIR})
+  if(NOT EXISTS ${tree}/CMakeCache.txt)
+    message(FATAL_ERROR "PARASHARD_PREBUILT: ${tree} is not a build folder; build Parashard there first")
+  endif()
   add_custom_target(wheel-files)
   load_cache(${tree} READ_WITH_PREFIX tree_ PARASHARD_STATIC_LLVM)
   set(is_complete ${tree_PARASHARD_STATIC_LLVM})

@@ -11,7 +11,8 @@ try:
     from parashard import _runtime
 except ImportError as error:
     raise Error(
-        f"the extension module of the runtime cannot be loaded ({error}); build Parashard, and add build/release/python to PYTHONPATH"
+        f"the extension module of the runtime cannot be loaded ({error}); install the wheel (docs/python.md), or build Parashard and add "
+        "build/release/python to PYTHONPATH"
     ) from error
 
 __all__ = ["env", "launch"]
