@@ -6,6 +6,7 @@
 #include "shared/FileClaims.h"
 #include "shared/NearestNames.h"
 #include "shared/RunFlags.h"
+#include "tools/Messages.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -34,7 +35,7 @@ static Error fail(const Twine &message) {
 static void endWithError(void *, const char *reason, bool) {
   StringRef text = reason;
   bool isWrite = text.consume_front("IO failure on output stream");
-  errs() << "error: " << (isWrite ? "the standard output cannot be written" : "") << text << "\n";
+  printMessage(Severity::Error, (isWrite ? "the standard output cannot be written" : "") + text);
   _exit(Failed);
 }
 
@@ -73,9 +74,11 @@ void hideLibraryOptions() {
 static bool checkText(StringRef tool, StringRef argument) {
   if (json::isUTF8(argument))
     return true;
-  errs() << tool << ": error: the argument \"";
-  printEscapedString(argument, errs());
-  errs() << "\" is not UTF-8; give the file or tensor a name in UTF-8\n";
+  std::string escaped;
+  raw_string_ostream os(escaped);
+  printEscapedString(argument, os);
+  printToolError(tool, "the argument \"" + escaped +
+                           "\" is not UTF-8; give the file or tensor a name in UTF-8");
   return false;
 }
 
@@ -84,8 +87,8 @@ static bool checkText(StringRef tool, StringRef argument) {
 static bool checkOccurrences(StringRef tool) {
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrencesFlag() == cl::Optional && option->getNumOccurrences() > 1) {
-      errs() << tool << ": error: " << ps::spellFlag(name) << " is given "
-             << option->getNumOccurrences() << " times; give it once\n";
+      printToolError(tool, ps::spellFlag(name) + " is given " + Twine(option->getNumOccurrences()) +
+                               " times; give it once");
       return false;
     }
   return true;
@@ -126,8 +129,7 @@ static void refuseFlag(StringRef tool, StringRef spelling) {
   std::string suggestion = suggestFlag(name, known);
   if (suggestion.empty() && isRunFlag(name))
     suggestion = "; " + spelling.str() + " is a flag of the compiled program";
-  errs() << tool << ": error: unknown flag " << spelling << suggestion
-         << " (--help lists the flags)\n";
+  printToolError(tool, "unknown flag " + spelling + suggestion + " (--help lists the flags)");
 }
 
 /// Returns true if every flag is known. If not, prints an error for each unknown flag. `llvm::cl`
@@ -160,6 +162,19 @@ bool hasFlag(int argc, char **argv, llvm::StringRef name) {
   });
 }
 
+/// Parses the arguments with `llvm::cl`, which writes one line per error.
+static bool parseOptions(StringRef tool, ArrayRef<const char *> arguments, StringRef overview) {
+  std::string text;
+  raw_string_ostream os(text);
+  if (cl::ParseCommandLineOptions(int(arguments.size()), arguments.data(), overview, &os))
+    return true;
+  for (StringRef line : split(StringRef(text).rtrim(), '\n')) {
+    line.consume_front((tool + ": ").str());
+    printToolError(tool, line);
+  }
+  return false;
+}
+
 bool parseTool(int argc, char **argv, StringRef overview) {
   StringRef tool = sys::path::filename(argv[0]);
   for (int i = 1; i < argc; ++i) {
@@ -172,8 +187,8 @@ bool parseTool(int argc, char **argv, StringRef overview) {
                                                         : "";
     if (!isEmpty && !argument.empty())
       continue;
-    errs() << tool << ": error: " << (flag.empty() ? "an argument" : flag)
-           << " is empty; omit it or give a value\n";
+    printToolError(tool,
+                   (flag.empty() ? "an argument" : flag) + " is empty; omit it or give a value");
     return false;
   }
   setVersion();
@@ -181,8 +196,7 @@ bool parseTool(int argc, char **argv, StringRef overview) {
   std::vector<const char *> pointers;
   for (const std::string &argument : arguments)
     pointers.push_back(argument.c_str());
-  return checkFlags(tool, arguments) &&
-         cl::ParseCommandLineOptions(argc, pointers.data(), overview, &errs()) &&
+  return checkFlags(tool, arguments) && parseOptions(tool, pointers, overview) &&
          checkOccurrences(tool);
 }
 

@@ -259,6 +259,13 @@ void addTargetFlag(FlagTable &t, std::string &target) {
       target);
 }
 
+void addMessagesFlag(FlagTable &t, std::string &format) {
+  t.add({"messages", "FORMAT",
+         "format of errors, warnings and notes on stderr: text, or json (one object per line; "
+         "docs/errors.md)"},
+        format, {"text", "json"});
+}
+
 Error checkTarget(StringRef target) {
   if (!support::isTargetName(target))
     return ps::createFlagError("target",

@@ -20,6 +20,8 @@ void addModelFlags(FlagTable &table, CompileFlags &flags);
 void addPlanFlags(FlagTable &table, CompileFlags &flags);
 /// Adds `--target`, which writes to `target`. Plan files record the target only if it was given.
 void addTargetFlag(FlagTable &table, std::string &target);
+/// Adds `--messages`, which `chooseMessageFormat` reads. `format` keeps the value for checks.
+void addMessagesFlag(FlagTable &table, std::string &format);
 void addUpdateFlags(FlagTable &table, driver::CompileOptions &options);
 
 /// Fails unless `--target` is the name of a target.

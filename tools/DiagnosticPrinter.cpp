@@ -4,35 +4,69 @@
 #include "lib/Sharding/Reasons.h"
 #include "mlir/IR/MLIRContext.h"
 #include "shared/PrintableText.h"
-#include "llvm/Support/raw_ostream.h"
+#include "tools/Messages.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
 namespace parashard {
 
-static void printOne(Diagnostic &diagnostic) {
-  static constexpr const char *kNames[] = {"note", "warning", "error", "remark"};
-  auto file = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
-  if (ps::getFault(diagnostic) == ps::Fault::CommandLine)
-    ; // the message names a flag instead of a location
-  else if (file && file.getLine())
-    llvm::errs() << escapeControls(file.getFilename().getValue()) << ":" << file.getLine() << ":"
-                 << file.getColumn() << ": ";
-  else if (std::string location = sharding::describeLocation(diagnostic.getLocation());
-           !location.empty())
-    llvm::errs() << escapeControls(location) << ": ";
-  llvm::errs() << kNames[unsigned(diagnostic.getSeverity())] << ": "
-               << escapeControls(diagnostic.str(), "\n  ") << "\n";
+/// Returns true if a name in a location is the model's file, and not the path of a module.
+static bool isModelFile(NameLoc name) {
+  StringRef text = name.getName();
+  return isa<UnknownLoc>(name.getChildLoc()) && (text.ends_with(".pt2") || text.ends_with(".onnx"));
 }
 
-static void print(Diagnostic &diagnostic) {
-  printOne(diagnostic);
+static Severity getSeverity(Diagnostic &diagnostic) {
+  switch (diagnostic.getSeverity()) {
+  case DiagnosticSeverity::Note:
+    return Severity::Note;
+  case DiagnosticSeverity::Warning:
+    return Severity::Warning;
+  case DiagnosticSeverity::Error:
+    return Severity::Error;
+  case DiagnosticSeverity::Remark:
+    return ps::isNote(diagnostic) ? Severity::Note : Severity::Remark;
+  }
+  llvm_unreachable("unknown severity");
+}
+
+/// Sets the location of a message, unless the message names a flag instead.
+static void setLocation(Message &message, Diagnostic &diagnostic) {
+  if (ps::getFault(diagnostic) == ps::Fault::CommandLine)
+    return;
+  Location location = diagnostic.getLocation();
+  auto file = dyn_cast<FileLineColLoc>(location);
+  if (file && file.getLine())
+    message.location = llvm::formatv("{0}:{1}:{2}", escapeControls(file.getFilename().getValue()),
+                                     file.getLine(), file.getColumn());
+  else
+    message.location = escapeControls(sharding::describeLocation(location));
+  if (auto name = location->findInstanceOf<NameLoc>())
+    (isModelFile(name) ? message.file : message.module) = name.getName().str();
+  if (!file)
+    file = location->findInstanceOf<FileLineColLoc>();
+  if (!file)
+    return;
+  message.file = file.getFilename().str();
+  message.line = file.getLine();
+  message.column = file.getColumn();
+}
+
+static Message makeMessage(Diagnostic &diagnostic) {
+  Message message;
+  message.severity = getSeverity(diagnostic);
+  message.text = diagnostic.str();
+  message.reproducer = ps::getReproducer(diagnostic).str();
+  setLocation(message, diagnostic);
   for (Diagnostic &note : diagnostic.getNotes())
-    printOne(note);
+    message.notes.push_back(makeMessage(note));
+  return message;
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context)
-    : handler(context.getDiagEngine().registerHandler([](Diagnostic &d) { print(d); })),
+    : handler(context.getDiagEngine().registerHandler(
+          [](Diagnostic &d) { printMessage(makeMessage(d)); })),
       engine(context.getDiagEngine()) {}
 
 } // namespace parashard

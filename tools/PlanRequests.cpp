@@ -5,6 +5,7 @@
 #include "lib/Planner/Constraints.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Bytes.h"
+#include "tools/Messages.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -119,10 +120,10 @@ llvm::Error readMemory(llvm::StringRef flag, llvm::StringRef text, const GivenCl
     return createFlagError(flag, ": " + llvm::toString(bytes.takeError()));
   request.memory = double(*bytes);
   if (cluster.cluster && *request.memory > cluster.cluster->device.memory)
-    llvm::errs() << "warning: " << ps::spellFlag(flag) << " " << text << " is more than the "
-                 << sharding::formatBytes(int64_t(cluster.cluster->device.memory))
-                 << " of a device of --cluster " << cluster.name
-                 << "; the plan may not fit there\n";
+    printMessage(Severity::Warning,
+                 ps::spellFlag(flag) + " " + text + " is more than the " +
+                     sharding::formatBytes(int64_t(cluster.cluster->device.memory)) +
+                     " of a device of --cluster " + cluster.name + "; the plan may not fit there");
   return llvm::Error::success();
 }
 
@@ -154,7 +155,7 @@ llvm::Expected<PlanRequest> makeRequest(const FlagTable &table, const CompileFla
     return std::move(error);
   if (cluster.cluster)
     return request;
-  llvm::Expected<std::string> measured = measureMachine(request.ranks);
+  llvm::Expected<std::string> measured = measureMachine(request.ranks, printReport);
   if (!measured)
     return measured.takeError();
   request.options.cluster = *measured;
@@ -273,11 +274,11 @@ void printPlans(const PlanAnswer &answer, size_t most, llvm::raw_ostream &os) {
   os << "\nstep, memory: predicted from the compiled plan (level placed); estimates: made by the "
         "search before it compiles\n\n";
   if (answer.isUndivided)
-    llvm::errs()
-        << "warning: the ranks of the tensor axis compute the same, because every split of "
-           "the model is slower or impossible. If fewer ranks are as fast, use fewer. If "
-           "the global batch limits the data axis, change "
-        << ps::spellFlag("global-batch") << "\n";
+    printMessage(Severity::Warning,
+                 "the ranks of the tensor axis compute the same, because every split of the model "
+                 "is slower or impossible. If fewer ranks are as fast, use fewer. If the global "
+                 "batch limits the data axis, change " +
+                     ps::spellFlag("global-batch"));
   printBreakdown(*answer.plans.front().price, os);
   printDistance(answer, os);
   printAlternatives("plans that differ from the first in one choice (estimates)", answer.neighbors,

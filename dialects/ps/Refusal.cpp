@@ -8,6 +8,8 @@ namespace parashard::ps {
 
 static constexpr llvm::StringLiteral kModel = "parashard.model";
 static constexpr llvm::StringLiteral kFlag = "parashard.flag";
+static constexpr llvm::StringLiteral kNote = "parashard.note";
+static constexpr llvm::StringLiteral kReproducer = "parashard.reproducer";
 
 char FlagError::ID = 0;
 
@@ -68,14 +70,36 @@ InFlightDiagnostic reportError(Location location, llvm::Error error) {
   return report(emitError(location), std::move(error));
 }
 
+static bool has(Diagnostic &diagnostic, llvm::StringRef kind) {
+  return llvm::any_of(diagnostic.getMetadata(), [&](DiagnosticArgument &argument) {
+    return argument.getKind() == DiagnosticArgument::DiagnosticArgumentKind::String &&
+           argument.getAsString() == kind;
+  });
+}
+
 Fault getFault(Diagnostic &diagnostic) {
-  auto has = [&](llvm::StringRef kind) {
-    return llvm::any_of(diagnostic.getMetadata(), [&](DiagnosticArgument &argument) {
-      return argument.getKind() == DiagnosticArgument::DiagnosticArgumentKind::String &&
-             argument.getAsString() == kind;
-    });
-  };
-  return has(kFlag) ? Fault::CommandLine : has(kModel) ? Fault::Model : Fault::Compiler;
+  return has(diagnostic, kFlag)    ? Fault::CommandLine
+         : has(diagnostic, kModel) ? Fault::Model
+                                   : Fault::Compiler;
+}
+
+InFlightDiagnostic note(Location location) { return mark(emitRemark(location), kNote); }
+
+bool isNote(Diagnostic &diagnostic) { return has(diagnostic, kNote); }
+
+void setReproducer(InFlightDiagnostic &diagnostic, llvm::StringRef command) {
+  auto &metadata = diagnostic.getUnderlyingDiagnostic()->getMetadata();
+  metadata.emplace_back(kReproducer);
+  metadata.emplace_back(command);
+}
+
+llvm::StringRef getReproducer(Diagnostic &diagnostic) {
+  auto metadata = llvm::ArrayRef(diagnostic.getMetadata().begin(), diagnostic.getMetadata().end());
+  for (size_t i = 0; i + 1 < metadata.size(); ++i)
+    if (metadata[i].getKind() == DiagnosticArgument::DiagnosticArgumentKind::String &&
+        metadata[i].getAsString() == kReproducer)
+      return metadata[i + 1].getAsString();
+  return "";
 }
 
 } // namespace parashard::ps

@@ -52,6 +52,17 @@ mlir::InFlightDiagnostic warnFlag(mlir::Operation *op, const llvm::Twine &flag);
 mlir::InFlightDiagnostic warnFlag(mlir::Location location, const llvm::Twine &flag);
 mlir::InFlightDiagnostic remarkFlag(mlir::Operation *op, const llvm::Twine &flag);
 
+/// Begins a note that does not belong to an error or warning. MLIR has only remarks of this kind;
+/// tools print it as a note.
+mlir::InFlightDiagnostic note(mlir::Location location);
+/// Returns true if `note` began the diagnostic.
+bool isNote(mlir::Diagnostic &diagnostic);
+
+/// Records the command that repeats a failure. `command` must outlive the diagnostic.
+void setReproducer(mlir::InFlightDiagnostic &diagnostic, llvm::StringRef command);
+/// Returns the command of `setReproducer`, or "".
+llvm::StringRef getReproducer(mlir::Diagnostic &diagnostic);
+
 /// Emits `error`, which must be a failure, as a diagnostic. A `FlagError` keeps its kind.
 mlir::InFlightDiagnostic reportError(mlir::Operation *op, llvm::Error error);
 mlir::InFlightDiagnostic reportError(mlir::Location location, llvm::Error error);

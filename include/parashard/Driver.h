@@ -86,7 +86,8 @@ struct WalkOptions {
   /// Recreates the module as it was before `runWalk`, so that a failing level can be repeated. If
   /// empty, `failurePath` is not written.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>()> reload;
-  bool timing = false; ///< print the seconds of each level to stderr
+  /// Called after each level with its seconds; may be empty.
+  std::function<void(ps::Level, double)> onLevel;
   /// Skip MLIR's verifier, and passes that only verify or explain. Used for plans that are only
   /// priced.
   bool onlyTransforms = false;
@@ -104,12 +105,14 @@ struct LocalCluster {
 /// Parses `cpu` or `cpu:RANKS`. Returns nullopt for any other cluster. Fails if RANKS is not a
 /// number.
 llvm::Expected<std::optional<LocalCluster>> parseLocalCluster(llvm::StringRef cluster);
-/// Returns the cluster file of this machine for a number of ranks. On first use, prints a note and
+/// Receives a note or a warning for the user.
+using ReportText = llvm::function_ref<void(bool isWarning, const std::string &text)>;
+/// Returns the cluster file of this machine for a number of ranks. On first use, reports a note and
 /// runs psrt-probe. Later calls return the same file, which is in the user's cache folder.
-llvm::Expected<std::string> measureMachine(int64_t ranks);
+llvm::Expected<std::string> measureMachine(int64_t ranks, ReportText report);
 /// If `options.cluster` is this machine, replaces the option by the path of a cluster file for the
 /// number of ranks of the mesh. The options must have passed `checkOptions`.
-llvm::Error measureLocalCluster(CompileOptions &options);
+llvm::Error measureLocalCluster(CompileOptions &options, ReportText report);
 
 /// Registers the dialects of the compiler, and their extensions.
 void registerEverything(mlir::DialectRegistry &registry);

@@ -1,11 +1,11 @@
 // Loads a model: imports an exported archive, or parses a dumped level.
 #include "lib/Driver/Load.h"
 #include "dialects/ps/Ps.h"
+#include "dialects/ps/Refusal.h"
 #include "dialects/ps/VerifyModule.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "shared/PrintableText.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -82,13 +82,13 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   }
   std::vector<std::string> notes;
   OwningOpRef<ModuleOp> module = importModel(context, path, getImportOptions(options), notes);
-  printNotes(notes);
+  emitNotes(context, notes);
   return module;
 }
 
-void printNotes(llvm::ArrayRef<std::string> notes) {
+void emitNotes(MLIRContext &context, llvm::ArrayRef<std::string> notes) {
   for (const std::string &note : notes)
-    llvm::errs() << "note: " << escapeControls(note, "\n  ") << "\n";
+    ps::note(UnknownLoc::get(&context)) << note;
 }
 
 int64_t countParameters(ModuleOp module) {

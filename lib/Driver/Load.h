@@ -15,8 +15,8 @@ mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, llvm::
                                               const import::ImportOptions &options,
                                               std::vector<std::string> &notes);
 
-/// Prints the notes of an import on stderr.
-void printNotes(llvm::ArrayRef<std::string> notes);
+/// Emits the notes of an import.
+void emitNotes(mlir::MLIRContext &context, llvm::ArrayRef<std::string> notes);
 
 } // namespace parashard::driver
 

@@ -85,15 +85,17 @@ static std::vector<std::string> listEnvironment() {
 }
 
 /// Runs psrt-probe, which writes the cluster file `output`.
-static llvm::Error runProbe(StringRef probe, StringRef output, int64_t ranks) {
+static llvm::Error runProbe(StringRef probe, StringRef output, int64_t ranks, ReportText report) {
   llvm::Expected<support::PrivateFolder> scratch = support::PrivateFolder::create();
   if (!scratch)
     return scratch.takeError();
   const char *seconds = std::getenv(kProbeSecondsVariable);
-  llvm::errs() << llvm::formatv("note: measuring this machine with {0} rank{1} (about {2} s) ...\n",
-                                ranks, ranks == 1 ? "" : "s",
-                                seconds ? StringRef(seconds).str()
-                                        : llvm::formatv("{0:f0}", kProbeSeconds).str());
+  report(/*isWarning=*/false,
+         llvm::formatv("measuring this machine with {0} rank{1} (about {2} s) ...", ranks,
+                       ranks == 1 ? "" : "s",
+                       seconds ? StringRef(seconds).str()
+                               : llvm::formatv("{0:f0}", kProbeSeconds).str())
+             .str());
   std::string count = std::to_string(ranks), printed = scratch->name("printed.txt"), message;
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(printed)};
   std::vector<std::string> variables = listEnvironment();
@@ -112,15 +114,16 @@ static llvm::Error runProbe(StringRef probe, StringRef output, int64_t ranks) {
 }
 
 /// Warns on each use of figures that psrt-probe measured while other programs ran.
-static void warnOfDisturbance(StringRef source, StringRef path) {
+static void warnOfDisturbance(StringRef source, StringRef path, ReportText report) {
   size_t note = source.find(kDisturbance);
   if (note != StringRef::npos)
-    llvm::errs() << "warning: " << ps::spellFlag("cluster cpu") << ": " << source.substr(note)
-                 << "; the figures may be several times too slow; remove \"" << path
-                 << "\" when the machine is idle, to measure it again\n";
+    report(/*isWarning=*/true, (ps::spellFlag("cluster cpu") + ": " + source.substr(note) +
+                                "; the figures may be several times too slow; remove \"" + path +
+                                "\" when the machine is idle, to measure it again")
+                                   .str());
 }
 
-llvm::Expected<std::string> measureMachine(int64_t ranks) {
+llvm::Expected<std::string> measureMachine(int64_t ranks, ReportText report) {
   llvm::Expected<std::string> path = findCached(ranks);
   if (!path)
     return path.takeError();
@@ -131,17 +134,17 @@ llvm::Expected<std::string> measureMachine(int64_t ranks) {
     llvm::Expected<std::string> probe = findProbe();
     if (!probe)
       return probe.takeError();
-    if (llvm::Error error = runProbe(*probe, *path, ranks))
+    if (llvm::Error error = runProbe(*probe, *path, ranks, report))
       return std::move(error);
     cached = costs::findCluster(*path);
     if (!cached)
       return fail(llvm::toString(cached.takeError()));
   }
-  warnOfDisturbance(cached->cluster.source, *path);
+  warnOfDisturbance(cached->cluster.source, *path, report);
   return *path;
 }
 
-llvm::Error measureLocalCluster(CompileOptions &options) {
+llvm::Error measureLocalCluster(CompileOptions &options, ReportText report) {
   llvm::Expected<std::optional<LocalCluster>> local = parseLocalCluster(options.cluster);
   if (!local)
     return local.takeError();
@@ -153,7 +156,7 @@ llvm::Error measureLocalCluster(CompileOptions &options) {
   int64_t ranks = 1;
   for (const sharding::MeshAxis &axis : *mesh)
     ranks *= axis.size;
-  llvm::Expected<std::string> path = measureMachine(ranks);
+  llvm::Expected<std::string> path = measureMachine(ranks, report);
   if (!path)
     return path.takeError();
   options.cluster = *path;

@@ -63,7 +63,7 @@ LogicalResult PlanCompiler::start(bool isQuiet) {
   std::vector<std::string> notes;
   auto print = [&] {
     if (!isQuiet)
-      printNotes(notes);
+      emitNotes(context, notes);
   };
   import::ImportOptions exported = getImportOptions(request.options);
   OwningOpRef<ModuleOp> module = importModel(context, request.options.model, exported, notes);

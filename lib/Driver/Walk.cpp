@@ -66,9 +66,11 @@ static void reportFailure(ps::Level level, ArrayRef<std::string> passes, MLIRCon
   OwningOpRef<ModuleOp> input = repeatUpTo(level, context, options, walk);
   if (!input || failed(writeModule(*input, walk.failurePath)))
     return;
-  llvm::errs() << "note: pass " << passes.back()
-               << " failed; reproduce the failure with\n  ps-opt --pass-pipeline='builtin.module("
-               << llvm::join(passes, ",") << ")' " << walk.failurePath << "\n";
+  std::string command = "ps-opt --pass-pipeline='builtin.module(" + llvm::join(passes, ",") +
+                        ")' " + walk.failurePath;
+  InFlightDiagnostic note = ps::note(UnknownLoc::get(context));
+  note << "pass " << passes.back() << " failed; reproduce the failure with\n" << command;
+  ps::setReproducer(note, command);
 }
 
 /// Records whether an error is about the model or a flag. After such an error, the user does not
@@ -152,9 +154,8 @@ LogicalResult runWalk(ModuleOp module, const CompileOptions &given, const WalkOp
     if (failed(runLevel(module, ps::Level(next), options, walk)))
       return failure();
     std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    if (walk.timing)
-      llvm::errs() << llvm::formatv("{0,-12} {1:f2} s\n", ps::stringifyLevel(ps::Level(next)),
-                                    seconds.count());
+    if (walk.onLevel)
+      walk.onLevel(ps::Level(next), seconds.count());
     if (!walk.dumpDir.empty() && failed(dump(module, options, walk.dumpDir)))
       return failure();
   }

@@ -13,6 +13,7 @@ __version__ = (pathlib.Path(__file__).parent / "VERSION").read_text().strip()
 _PUBLIC = {
     "CompiledModel": "model",
     "CompileError": "errors",
+    "Diagnostic": "errors",
     "Engine": "engine",
     "Error": "errors",
     "ExportFailed": "errors",

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import shlex
@@ -13,7 +14,7 @@ import tempfile
 import warnings
 import zipfile
 
-from parashard.errors import CompileError, Error
+from parashard.errors import CompileError, Diagnostic, Error
 from parashard.tools import find_tool
 
 __all__ = ["compile_archive"]
@@ -50,13 +51,29 @@ def run(tool, archive, arguments, kept, repeated):
     If the tool fails, copies the archive to the path `kept`, and raises CompileError. The error has a command line that reproduces
     the failure, with the copied archive and the arguments `repeated`.
     """
-    done = subprocess.run([tool, str(archive), *arguments], capture_output=True, text=True, errors="replace")
+    done = subprocess.run([tool, str(archive), *arguments, "--messages", "json"], capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
         kept = str(shutil.copy(archive, kept))
-        raise CompileError(done.stderr.strip().replace(str(archive), kept), shlex.join([str(tool), kept, *repeated]))
-    for line in done.stderr.splitlines():
-        if "warning: " in line:
-            warnings.warn(line, stacklevel=count_own_frames())
+        diagnostics = read_diagnostics(done.stderr.replace(str(archive), kept))
+        raise CompileError(diagnostics, shlex.join([str(tool), kept, *repeated]))
+    for diagnostic in read_diagnostics(done.stderr):
+        if diagnostic.severity == "warning":
+            warnings.warn(str(diagnostic), stacklevel=count_own_frames())
+
+
+def read_diagnostics(text):
+    """Returns the diagnostics that a tool printed with `--messages json`. Other lines, such as those of a crash, become errors."""
+    result = []
+    for line in text.splitlines():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            values = None
+        if not isinstance(values, dict):
+            values = {"severity": "error", "text": line}
+        if values["severity"] != "progress":
+            result.append(Diagnostic.from_values(values))
+    return result
 
 
 def count_own_frames():

@@ -1,5 +1,9 @@
 """The exceptions of the package. Each message says what happened, and what to do."""
 
+import dataclasses
+import linecache
+import pathlib
+
 
 class Error(Exception):
     """An error of Parashard."""
@@ -9,15 +13,54 @@ class ExportFailed(Error):
     """torch.export cannot export the model, or the archive cannot be written."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Diagnostic:
+    """A message of ps-compile or ps-plan.
+
+    severity: "error", "warning", "remark" or "note".
+    file, line, column: the position in the model's source; None if it is not known. module: the path of the model's module, such as
+        "h.0.attn".
+    reproducer: the ps-opt command that repeats a failure of the compiler. notes: further diagnostics, which explain this one.
+    """
+
+    severity: str
+    text: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    module: str | None = None
+    reproducer: str | None = None
+    notes: tuple = ()
+
+    @classmethod
+    def from_values(cls, values):
+        """Returns the diagnostic of a JSON object of `--messages json`."""
+        return cls(**{**values, "notes": tuple(cls.from_values(note) for note in values.get("notes", ()))})
+
+    @property
+    def source(self):
+        """The text of the model's source line, or None if it is not known."""
+        return linecache.getline(self.file, self.line).strip() or None if self.file and self.line else None
+
+    def __str__(self):
+        line = f"{pathlib.Path(self.file).name}:{self.line}" if self.file and self.line else None
+        where = f"{self.module} ({line})" if self.module and line else self.module or line
+        lines = [f"{where}: " if where else ""]
+        lines[0] += f"{self.severity}: {self.text}"
+        if self.source:
+            lines.append(f"    {self.source}")
+        return "\n".join([*lines, *map(str, self.notes)])
+
+
 class CompileError(Error):
     """ps-compile refused the model or the plan.
 
-    diagnostics: the messages of ps-compile, with the lines of the model.
+    diagnostics: a list of `Diagnostic`: the messages of ps-compile in their order, with the lines of the model.
     command: the command line, which can be repeated in a shell.
     """
 
     def __init__(self, diagnostics, command):
-        super().__init__(f"{diagnostics}\ncommand: {command}")
+        super().__init__("\n".join([*map(str, diagnostics), f"command: {command}"]))
         self.diagnostics = diagnostics
         self.command = command
 

@@ -1,4 +1,5 @@
 """Mistakes of users when compiling: each case ends with exit status 1 or 2 and a message that says what to do."""
+import json
 import os
 import shutil
 import signal
@@ -373,6 +374,35 @@ def test_a_failing_pass_can_be_reproduced(tmp_path):
     assert repeat.endswith("out.failed.mlir") and "ps.level = #ps.level<imported>" in (tmp_path / "out.failed.mlir").read_text()
     again = subprocess.run(f"{tools_folder()}/{repeat}", shell=True, cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode != 0 and "is not an op of the dialect ps" in again.stderr
+
+
+@pytest.mark.parametrize("model, flags, expected", [
+    ({"body": CONSTANT}, ("--mesh", "dp="), [("error", None, None)]),
+    ({"body": CONSTANT}, ("--nonsense",), [("error", None, None)]),
+    ({"body": CONSTANT}, (), [("error", "model.mlir", 5)]),
+    ({"body": SUM + "\n    %z = arith.negf %r : tensor<f32>"}, (), [("error", "model.mlir", 6), ("note", None, None)]),
+    ({"body": SUM}, ("--differentiate", "out", "--loss", "none", "--inference"), [("error", None, None)]),
+])  # fmt: skip
+def test_messages_as_json(tmp_path, model, flags, expected):
+    """Each line is an object. The texts are those without the flag. A failing pass has the command that reproduces it."""
+    command = [tools_folder() / "ps-compile", write_model(tmp_path, **model), "-o", tmp_path / "out", *flags]
+    plain, done = (subprocess.run([*command, *more], capture_output=True, text=True) for more in ([], ["--messages", "json"]))
+    assert done.returncode == plain.returncode != 0
+    found = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [(m["severity"], os.path.basename(m["file"]) if "file" in m else None, m.get("line")) for m in found] == expected
+    for message in found:
+        assert f"{message['severity']}: {message['text']}".split("\n")[0] in plain.stderr
+    if len(found) > 1:
+        assert found[1]["reproducer"].startswith("ps-opt --pass-pipeline=") and found[1]["reproducer"] in plain.stderr
+
+
+def test_progress_and_warnings_as_json(tmp_path, exports):
+    command = [tools_folder() / "ps-compile", oracle.export("mlp", exports), "--no-codegen", "--messages=json", "--verbose"]
+    done = subprocess.run([*command, "--plan-data", tmp_path / "data.json", "--inference", "--freeze", "layers.0.*"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {"severity": "progress", "text": f"wrote {tmp_path}/data.json"} in found
+    assert any(m["severity"] == "warning" and m["text"].startswith("--freeze has no effect") for m in found)
 
 
 def test_missing_policy_file(tmp_path, exports):

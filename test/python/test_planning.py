@@ -106,6 +106,7 @@ def read_rows(text):
     ["--mesh", "pp=2,tp=2", "--schedule", "1f1b"], ["--mesh", "pp=2,dp=2", "--schedule", "zb-h1"],
     ["--mesh", "pp=4", "--schedule", "1f1b", "--micro-batches", "4"], ["--mesh", "pp=2,dp=2", "--schedule", "interleaved"],
     ["--mesh", "pp=4", "--schedule", "1f1b", "--split-method", "blocks.1,blocks.2,blocks.3"],
+    ["--mesh", "dp=4", "--keep-outputs", "all", "--zero", "0"],
 ], ids=lambda constraints: "-".join(constraints[1::2]))  # fmt: skip
 def test_estimates_agree_with_programs(large, constraints):
     ranks = math.prod(int(size) for size in re.findall(r"=(\d+)", constraints[1]))

@@ -510,6 +510,30 @@ def test_bad_plans_and_models(plan, module, optimizer_fn, error, message):
         assert raised.value.command.startswith(str(tools_folder()))
 
 
+class Remainder(torch.nn.Module):
+    def forward(self, x):
+        return x % 2.0
+
+
+class Rest(Net):
+    def __init__(self):
+        super().__init__()
+        self.remainder = Remainder()
+
+    def forward(self, x):
+        return self.remainder(super().forward(x))
+
+
+def test_diagnostics_have_the_line_of_the_model():
+    with pytest.raises(parashard.CompileError) as raised:
+        parashard.parallelize("dp=2", Rest(), sgd, example=draw(0)[0])
+    error = next(found for found in raised.value.diagnostics if found.severity == "error")
+    assert isinstance(error, parashard.Diagnostic) and error.module == "remainder" and "the remainder of floating-point numbers" in error.text
+    assert error.file == __file__ and error.source == "return x % 2.0"
+    text = str(raised.value)
+    assert f"remainder (test_python_package.py:{error.line}): error: " in text and error.source in text and raised.value.command in text
+
+
 def test_a_compiled_program_is_found_again(net, tmp_path, monkeypatch):
     """Other weights use the same program; another hyperparameter does not."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

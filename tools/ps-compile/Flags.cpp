@@ -7,9 +7,9 @@
 #include "lib/Sharding/MeshText.h"
 #include "lib/Support/Bytes.h"
 #include "mlir/IR/MLIRContext.h"
-#include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 #include "tools/DiagnosticPrinter.h"
+#include "tools/Messages.h"
 #include "tools/PlanRequests.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -42,7 +42,8 @@ Exit status: 0 success, 1 error in the model or failure of the compiler, 2 error
 /// `CompileOptions::target` from `targetName`.
 struct Flags {
   std::string output, targetName = "cpu:native", planFile, writePlan;
-  std::string report, planData, measured, timeline, stopAfter, dumpDir, memoryLimit;
+  std::string report, planData, measured, timeline, stopAfter, dumpDir, memoryLimit,
+      messages = "text";
   bool automatic = false, check = false, explain = false, noCodegen = false, portable = false,
        verbose = false;
 };
@@ -111,11 +112,12 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"dump-dir", "DIR",
          "write each level to a file in DIR, such as 2-planned.mlir or 6-native.ptx"},
         f.dumpDir);
+  addMessagesFlag(t, f.messages);
   t.add({"verbose", "", "print the seconds that each level takes"}, f.verbose);
 }
 
 bool bad(const llvm::Twine &message) {
-  llvm::errs() << "ps-compile: error: " << escapeControls(message.str(), "\n  ") << "\n";
+  printToolError("ps-compile", message);
   return false;
 }
 
@@ -242,8 +244,7 @@ bool readTimeline(const Flags &f, CommandLine &line, int64_t coordinates) {
 
 void warnNoEffect(llvm::ArrayRef<const FlagInfo *> flags, llvm::StringRef reason) {
   for (const FlagInfo *flag : flags)
-    llvm::errs() << "warning: " << ps::spellFlag(flag->name) << " has no effect: " << reason
-                 << "\n";
+    printMessage(Severity::Warning, ps::spellFlag(flag->name) + " has no effect: " + reason);
 }
 
 /// Reads `--memory-limit`. Fails if the compile stops before buffers have addresses.
@@ -360,9 +361,10 @@ void warnOfTarget(const FlagTable &table, const CommandLine &line) {
     return llvm::consumeError(cluster.takeError()); // `cpu` is this machine, without a GPU target
   llvm::StringRef target = cluster->cluster.device.target;
   if (target.starts_with("cuda"))
-    llvm::errs() << "warning: the program is for " << line.compile.target << ", but the cluster "
-                 << line.compile.cluster << " has " << target << "; give --target " << target
-                 << " to compile for it\n";
+    printMessage(Severity::Warning, "the program is for " + line.compile.target +
+                                        ", but the cluster " + line.compile.cluster + " has " +
+                                        target + "; give --target " + target +
+                                        " to compile for it");
 }
 
 /// Lists the given flags, each with the level whose passes use it. In a module at this level or
@@ -399,7 +401,11 @@ std::string joinArguments(int argc, char **argv, bool hidesFolders) {
 /// Copies the flags that need no check.
 void copyFlags(const Flags &f, CommandLine &line) {
   line.walk.dumpDir = f.dumpDir;
-  line.walk.timing = f.verbose;
+  if (f.verbose)
+    line.walk.onLevel = [](ps::Level level, double seconds) {
+      printMessage(Severity::Progress,
+                   llvm::formatv("{0,-12} {1:f2} s", ps::stringifyLevel(level), seconds).str());
+    };
   line.walk.failurePath = f.output.empty() ? "" : f.output + ".failed.mlir";
   line.output.explain = f.explain;
   line.output.check = f.check;
@@ -551,12 +557,13 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
   if (!check(checkOutputFiles(line)))
     return std::nullopt;
   if (f.noCodegen && f.stopAfter.empty() && !f.output.empty()) {
-    llvm::errs()
-        << "note: " << f.output
-        << " is not written: --no-codegen only plans; use --stop-after LEVEL to write a level\n";
+    printMessage(
+        Severity::Note,
+        f.output +
+            " is not written: --no-codegen only plans; use --stop-after LEVEL to write a level");
     line.output.output.clear();
   }
-  if (!check(measureLocalCluster(c))) // last, because the measurement takes long
+  if (!check(measureLocalCluster(c, printReport))) // last, because the measurement takes long
     return std::nullopt;
   return line;
 }

@@ -15,6 +15,7 @@
 #include "parashard/Memory.h"
 #include "parashard/Report.h"
 #include "shared/PrintableText.h"
+#include "tools/Messages.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -52,7 +53,7 @@ OwningOpRef<ModuleOp> placeOnOneRank(ModuleOp imported, const CommandLine &line)
   options.placement = "loop";
   WalkOptions walk = line.walk;
   walk.dumpDir.clear();
-  walk.timing = false;
+  walk.onLevel = nullptr;
   if (failed(runWalk(*module, options, walk)))
     return nullptr;
   return module;
@@ -74,9 +75,10 @@ llvm::Error checkLevel(ModuleOp module, const CommandLine &line) {
   if (StringRef(line.compile.model).ends_with(".mlir"))
     for (const GivenFlag &flag : line.given)
       if (flag.usedBy <= level)
-        llvm::errs() << "warning: " << flag.name << " has no effect: the flag is used by level "
-                     << ps::stringifyLevel(flag.usedBy) << ", and " << line.compile.model
-                     << " is already at level " << ps::stringifyLevel(level) << "\n";
+        printMessage(Severity::Warning, flag.name + " has no effect: the flag is used by level " +
+                                            ps::stringifyLevel(flag.usedBy) + ", and " +
+                                            line.compile.model + " is already at level " +
+                                            ps::stringifyLevel(level));
   if (!line.output.writtenPlanFile.empty() && level >= ps::Level::Planned)
     return ps::createFlagError("write-plan \"" + line.output.writtenPlanFile + "\"",
                                ": " + line.compile.model + " is at level " +
@@ -176,7 +178,7 @@ LogicalResult compile(MLIRContext &context, ModuleOp module, const CommandLine &
 
 /// Prints an error about the command line. Returns the exit status.
 int printUsageError(llvm::Error error) {
-  llvm::errs() << "ps-compile: error: " << llvm::toString(std::move(error)) << "\n";
+  printToolError("ps-compile", llvm::toString(std::move(error)));
   return BadCommandLine;
 }
 
@@ -185,7 +187,7 @@ void printWritten(const CommandLine &line) {
   for (const std::string *path : {&line.output.report, &line.output.planData, &line.output.timeline,
                                   &line.output.writtenPlanFile, &line.walk.dumpDir})
     if (!path->empty())
-      llvm::errs() << "wrote " << *path << "\n";
+      printMessage(Severity::Progress, "wrote " + *path);
 }
 
 } // namespace
@@ -193,6 +195,7 @@ void printWritten(const CommandLine &line) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   parashard::reportFailedWrites();
+  chooseMessageFormat(argc, argv);
   int status = BadCommandLine;
   std::optional<CommandLine> line = parseCommandLine(argc, argv, status);
   if (!line)
@@ -232,6 +235,8 @@ int main(int argc, char **argv) {
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   printWritten(*line);
   if (!line->output.output.empty())
-    llvm::errs() << llvm::formatv("wrote {0} in {1:f1} s\n", line->output.output, seconds.count());
+    printMessage(
+        Severity::Progress,
+        llvm::formatv("wrote {0} in {1:f1} s", line->output.output, seconds.count()).str());
   return Done;
 }

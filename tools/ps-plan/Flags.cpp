@@ -5,6 +5,7 @@
 #include "lib/Support/JsonDocument.h"
 #include "shared/FileClaims.h"
 #include "tools/CommandLine.h"
+#include "tools/Messages.h"
 #include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -40,6 +41,7 @@ void addFlags(PlanLine &line, bool predicts) {
          "largest memory of a rank, such as 72GB (default: memory of the cluster's device, less "
          "its reserve)"},
         line.memory);
+  addMessagesFlag(t, line.messages);
   t.add({"time-limit", "SECONDS",
          "end the search after this time, with the best plan so far (default: 30)"},
         line.timeLimit, {1});
@@ -230,8 +232,8 @@ llvm::Error readLine(PlanLine &line, bool predicts) {
   if (line.options.loss == "none")
     return createFlagError("loss none", ": a program without a loss has no training step to plan");
   if (line.table.isGiven("weights"))
-    llvm::errs() << "warning: " << ps::spellFlag("weights")
-                 << " has no effect: a plan does not depend on values\n";
+    printMessage(Severity::Warning,
+                 ps::spellFlag("weights") + " has no effect: a plan does not depend on values");
   if (llvm::Error error = readPlanFlags(line, predicts))
     return error;
   if (llvm::Error error = checkOutput(line))

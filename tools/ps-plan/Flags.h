@@ -14,7 +14,8 @@ struct PlanLine {
   /// Arguments without a flag: the model, or plans. Those after `--measured` are traces.
   std::vector<std::string> files, traces;
   std::string output, planFile, memory, target, constraintsFile;
-  std::string diff; ///< first plan of `--diff A.json B.json`; the second is in `files`
+  std::string messages = "text"; ///< format of messages on stderr
+  std::string diff;              ///< first plan of `--diff A.json B.json`; the second is in `files`
   std::vector<std::string> whyNot;
   std::optional<int64_t> finalists; ///< number of plans to write to the folder `output`
   GivenCluster cluster;

@@ -6,6 +6,7 @@
 #include "lib/Costs/Quantity.h"
 #include "lib/Sharding/Explain.h"
 #include "tools/CommandLine.h"
+#include "tools/Messages.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -203,9 +204,10 @@ llvm::Error readTraces(std::vector<MeasuredPlan> &plans) {
                           (plans.size() > 1 ? " (plan \"" + plan.path + "\")" : ""));
     plan.steps = std::move(read->steps);
     if (plan.steps.isWarmUp)
-      llvm::errs() << "note: \"" << plan.tracePath
-                   << "\" has one complete step, which includes warm-up; trace more steps, such as "
-                      "--steps 10\n";
+      printMessage(Severity::Note,
+                   "\"" + plan.tracePath +
+                       "\" has one complete step, which includes warm-up; trace more steps, such "
+                       "as --steps 10");
   }
   return llvm::Error::success();
 }

@@ -4,6 +4,7 @@
 #include "lib/Costs/Quantity.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Files.h"
+#include "tools/Messages.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -26,7 +27,7 @@ llvm::Error writePlanFile(const std::string &path, llvm::json::Object plan) {
   if (llvm::Error error = writeJson(path, std::move(plan)))
     return error;
   if (path != "-")
-    llvm::errs() << "wrote " << path << "\n";
+    printMessage(Severity::Progress, "wrote " + path);
   return llvm::Error::success();
 }
 
@@ -48,8 +49,10 @@ static void noteOldPlans(llvm::StringRef folder, int64_t written) {
   llvm::SmallString<128> next(folder);
   llvm::sys::path::append(next, "plan-" + std::to_string(written + 1) + ".json");
   if (llvm::sys::fs::exists(next))
-    llvm::errs() << "note: " << next << " is from an earlier search; remove it and the traces of "
-                 << "old plans before you use " << ps::spellFlag("measured") << "\n";
+    printMessage(Severity::Note, next.str() +
+                                     " is from an earlier search; remove it and the "
+                                     "traces of old plans before you use " +
+                                     ps::spellFlag("measured"));
 }
 
 llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanRequest &request) {
@@ -70,7 +73,7 @@ llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanReque
   }
   noteOldPlans(line.output, written);
   if (written < *line.finalists && !answer.isInterrupted)
-    llvm::errs() << "note: only " << written << " plans that fit were found\n";
+    printMessage(Severity::Note, "only " + llvm::Twine(written) + " plans that fit were found");
   return llvm::Error::success();
 }
 

@@ -4,9 +4,9 @@
 #include "dialects/ps/Refusal.h"
 #include "mlir/IR/MLIRContext.h"
 #include "parashard/Driver.h"
-#include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 #include "tools/DiagnosticPrinter.h"
+#include "tools/Messages.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -36,14 +36,13 @@ or * (any value). All other flags of the section Plan take one value.
 Exit status: 0 success, 1 error in the model or no plan fits, 2 error in the command line.)help";
 
 int printError(llvm::Error error, int status = BadCommandLine) {
-  llvm::errs() << "ps-plan: error: " << escapeControls(llvm::toString(std::move(error)), "\n  ")
-               << "\n";
+  printToolError("ps-plan", llvm::toString(std::move(error)));
   return status;
 }
 
 /// Imports the model, compiles it to level `placed`, and writes the price of the plan.
 int predict(MLIRContext &context, PlanLine &line) {
-  if (llvm::Error error = measureLocalCluster(line.options))
+  if (llvm::Error error = measureLocalCluster(line.options, printReport))
     return printError(std::move(error));
   FaultRecorder faults(context);
   llvm::StringMap<double> measured;
@@ -90,10 +89,10 @@ int plan(MLIRContext &context, PlanLine &line) {
   }
   printPlans(*answer, SIZE_MAX, line.output == "-" ? llvm::errs() : llvm::outs());
   if (answer->isInterrupted)
-    llvm::errs() << "note: interrupted; a search to the end may find a faster plan\n";
+    printMessage(Severity::Note, "interrupted; a search to the end may find a faster plan");
   else if (!answer->isComplete)
-    llvm::errs() << "note: " << ps::spellFlag("time-limit") << " " << line.timeLimit
-                 << " ended the search; a longer one may find a faster plan\n";
+    printMessage(Severity::Note, ps::spellFlag("time-limit") + " " + llvm::Twine(line.timeLimit) +
+                                     " ended the search; a longer one may find a faster plan");
   if (line.output.empty())
     return Done;
   if (llvm::Error error = writePlans(line, *answer, *request))
@@ -116,6 +115,7 @@ llvm::Error compareFiles(PlanLine &line) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   reportFailedWrites();
+  chooseMessageFormat(argc, argv);
   cl::ResetCommandLineParser(); // removes the options that libLLVM registers
   bool predicts = hasFlag(argc, argv, "predict");
   PlanLine line;
