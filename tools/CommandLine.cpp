@@ -118,6 +118,22 @@ static std::vector<std::string> readDecimals(int argc, char **argv) {
   return arguments;
 }
 
+/// Joins each flag with a value that begins with "@". `llvm::cl` would replace an argument "@FILE"
+/// by the content of the file. Example: "--optimizer", "@g.json" gives "--optimizer=@g.json".
+static std::vector<std::string> joinFiles(std::vector<std::string> arguments) {
+  std::vector<std::string> joined;
+  for (std::string &argument : arguments) {
+    StringRef flag = joined.empty() ? "" : StringRef(joined.back());
+    cl::Option *option = cl::getRegisteredOptions().lookup(flag.ltrim('-'));
+    if (StringRef(argument).starts_with("@") && flag.starts_with("-") && option &&
+        option->getValueExpectedFlag() == cl::ValueRequired)
+      joined.back() += "=" + argument;
+    else
+      joined.push_back(std::move(argument));
+  }
+  return joined;
+}
+
 /// Prints an error for an unknown flag: where the flag belongs, or the flag that was meant.
 static void refuseFlag(StringRef tool, StringRef spelling) {
   StringRef name = spelling.ltrim('-');
@@ -192,7 +208,7 @@ bool parseTool(int argc, char **argv, StringRef overview) {
     return false;
   }
   setVersion();
-  std::vector<std::string> arguments = readDecimals(argc, argv);
+  std::vector<std::string> arguments = joinFiles(readDecimals(argc, argv));
   std::vector<const char *> pointers;
   for (const std::string &argument : arguments)
     pointers.push_back(argument.c_str());

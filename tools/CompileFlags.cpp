@@ -282,7 +282,8 @@ void addUpdateFlags(FlagTable &t, CompileOptions &c) {
   t.add({.name = "optimizer",
          .value = "[FILTER=]SPEC",
          .help = "\"[GLOB=|ndim<2=]adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\"; "
-                 "sgd, adam, adamw; repeatable, first match wins (default adamw(lr=1e-3))",
+                 "sgd, adam, adamw; @FILE.json: groups of parameters by exact names "
+                 "(docs/running.md); repeatable, first match wins (default adamw(lr=1e-3))",
          .level = ps::Level::Training,
          .trains = true},
         c.optimizers);

@@ -53,8 +53,8 @@ mlir::LogicalResult buildTraining(mlir::ModuleOp module, const AutodiffOptions &
 
 /// Options of the optimizer.
 struct OptimizerOptions {
-  /// Optimizers such as "[GLOB=|ndim<2=]adamw(lr=1e-3,...)", separated by ';'. The first optimizer
-  /// that matches a parameter updates this parameter.
+  /// Optimizers such as "[GLOB=|ndim<2=]adamw(lr=1e-3,...)" or "@FILE.json", separated by ';'. The
+  /// first optimizer that matches a parameter updates this parameter.
   std::string optimizer;
   /// Maximum global norm of the gradients. Gradients with a larger norm are scaled down to this
   /// norm. 0: no clipping.

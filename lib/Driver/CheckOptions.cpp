@@ -208,6 +208,11 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (!table)
     return createFlagError("schedule", ": " + llvm::toString(table.takeError()));
   for (const std::string &text : options.optimizers) {
+    if (llvm::StringRef path = text; path.consume_front("@")) {
+      if (auto groups = readOptimizerFile(path); !groups)
+        return groups.takeError();
+      continue;
+    }
     auto spec = parseOptimizerSpec(text);
     if (!spec)
       return createFlagError("optimizer", " " + llvm::toString(spec.takeError()));

@@ -4,6 +4,7 @@
 #include "lib/IR/Parameters.h"
 #include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace parashard::ir;
@@ -48,6 +49,7 @@ public:
 
 private:
   LogicalResult parseSpecs();
+  LogicalResult checkNames();
   LogicalResult findTrained();
   FailureOr<unsigned> chooseGroup(VariableOp parameter);
   void readCount();
@@ -90,6 +92,13 @@ private:
 
 LogicalResult UpdateBuilder::parseSpecs() {
   for (llvm::StringRef text : splitList(options.optimizer)) {
+    if (text.starts_with("@")) {
+      auto groups = readOptimizerFile(text.drop_front());
+      if (!groups)
+        return reportError(module, groups.takeError());
+      llvm::append_range(specs, *groups);
+      continue;
+    }
     auto spec = parseOptimizerSpec(text);
     if (!spec)
       return module.emitError("optimizer ") << llvm::toString(spec.takeError());
@@ -98,14 +107,53 @@ LogicalResult UpdateBuilder::parseSpecs() {
              << ": matches no parameter" << describeNearestParameters(spec->glob, module);
     specs.push_back(*spec);
   }
+  return checkNames();
+}
+
+/// Calls `visit` with the symbol and the names of a parameter.
+static void forEachName(VariableOp parameter, llvm::function_ref<void(llvm::StringRef)> visit) {
+  visit(parameter.getSymName());
+  if (ArrayAttr names = parameter.getNamesAttr())
+    for (auto name : names.getAsRange<StringAttr>())
+      visit(name.getValue());
+}
+
+/// Checks that the groups of files name parameters of the model.
+LogicalResult UpdateBuilder::checkNames() {
+  llvm::StringSet<> known;
+  for (VariableOp parameter : getParameters(module))
+    forEachName(parameter, [&](llvm::StringRef name) { known.insert(name); });
+  for (const OptimizerSpec &spec : specs)
+    for (const std::string &name : spec.names)
+      if (!known.contains(name))
+        return refuseFlag(module, "optimizer " + spec.text)
+               << ": the model has no parameter '" << name << "'"
+               << describeNearestParameters(name, module);
   return success();
+}
+
+/// Returns true if a spec has a pattern for a parameter, or names the parameter.
+static bool accepts(const OptimizerSpec &spec, VariableOp parameter) {
+  if (spec.file.empty())
+    return (spec.glob.empty() || matchesVariable(spec.glob, parameter)) &&
+           spec.acceptsRank(parameter.getTensorType().getRank());
+  bool isNamed = false;
+  forEachName(parameter,
+              [&](llvm::StringRef name) { isNamed |= spec.names.count(name.str()) > 0; });
+  return isNamed;
 }
 
 FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
   for (auto [group, spec] : llvm::enumerate(specs))
-    if ((spec.glob.empty() || matchesVariable(spec.glob, parameter)) &&
-        spec.acceptsRank(parameter.getTensorType().getRank()))
+    if (accepts(spec, parameter))
       return unsigned(group);
+  auto file = llvm::find_if(specs, [](const OptimizerSpec &spec) { return !spec.file.empty(); });
+  if (file != specs.end())
+    return refuseFlag(parameter, "optimizer @" + file->file)
+               << ": no group has the parameter '" << parameter.getDisplayName()
+               << "'; add it to \"parameters\" of a group, or freeze it with "
+               << spellFlag("freeze"),
+           failure();
   return refuse(parameter) << "parameter '" << parameter.getDisplayName()
                            << "' matches no --optimizer; add one without a pattern at the end",
          failure();

@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <optional>
+#include <set>
 #include <string>
 
 namespace parashard::training {
@@ -15,8 +16,10 @@ namespace parashard::training {
 struct OptimizerSpec {
   enum class Rule { SGD, Adam, AdamW };
 
-  std::string text; ///< as the user wrote it, for messages
-  std::string glob; ///< pattern of parameter names; empty: any name
+  std::string text;            ///< as the user wrote it, for messages
+  std::string file;            ///< path of the file with the group; empty: no file
+  std::set<std::string> names; ///< exact names of the parameters of a group in a file
+  std::string glob;            ///< pattern of parameter names; empty: any name
   /// Operator that compares a parameter's number of dims with `rank`: "<", "<=", ">", ">=" or "==".
   /// Empty: any number of dims. Example: `ndim<2` gives "<" and 2.
   std::string rankPredicate;
@@ -36,6 +39,10 @@ struct OptimizerSpec {
 /// Parses one spec. An error begins with the spec. A syntax error names the column (from 1) and the
 /// expected text. Example: "'adam(lr=x)', column 9: expected a number".
 llvm::Expected<OptimizerSpec> parseOptimizerSpec(llvm::StringRef text);
+
+/// Reads the groups of `--optimizer @FILE.json`: {"groups": [{"optimizer": "sgd(lr=0.1)",
+/// "parameters": ["NAME", ...]}, ...]}. Errors are `FlagError`s that name the file and the key.
+llvm::Expected<llvm::SmallVector<OptimizerSpec>> readOptimizerFile(llvm::StringRef path);
 
 } // namespace parashard::training
 

@@ -37,6 +37,16 @@ def make_cache_folder():
     return folder
 
 
+def write_cached(kind, text):
+    """Writes a text to the cache, in a JSON file named after the kind and the hash of the text. Returns its path."""
+    path = make_cache_folder() / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    if not path.exists():
+        written = path.with_suffix(f".{os.getpid()}")
+        written.write_text(text)
+        written.replace(path)
+    return path
+
+
 def find_installed(name):
     """Returns the path of a tool. Raises Error if it is not installed."""
     tool = find_tool(name)

@@ -1,10 +1,12 @@
 """The optimizer of a compiled model, as a torch.optim.Optimizer: schedulers and state dicts of PyTorch work with it."""
 
 import dataclasses
+import json
 import re
 
 import torch
 
+from parashard.compiler import write_cached
 from parashard.errors import InputError, Unsupported
 
 __all__ = ["CompiledGroups", "Optimizer", "compile_groups"]
@@ -92,23 +94,20 @@ def compile_groups(module, optimizer):
 
 
 def add_specifications(result, optimizer):
-    """Adds the arguments --optimizer: one for each trained parameter, and one for all parameters of the largest group."""
+    """Adds the arguments --optimizer: the largest group for all parameters, after a file with the parameters of the other groups."""
     defaults = type(optimizer)([torch.nn.Parameter(torch.zeros(1))], lr=0.1).defaults
     trained = [[name for name in names if name in result.trained] for names in result.members]
     largest = max(range(len(trained)), key=lambda index: len(trained[index]))
-    number, rest = 0, []
-    for index, group in enumerate(optimizer.param_groups):
-        spec = describe_group(result.kind, result.keys, group, defaults)
-        result.suffixes.append([])
-        if index == largest:
-            rest = ["--optimizer", spec]
-            continue
-        for name in trained[index]:
-            result.arguments += ["--optimizer", f"{name}={spec}"]
-            result.suffixes[index].append(f".{number}")
-            number += 1
-    result.arguments += rest
-    result.suffixes[largest].append(f".{number}" if number else "")
+    specs = [describe_group(result.kind, result.keys, group, defaults) for group in optimizer.param_groups]
+    result.suffixes = [[] for _ in specs]
+    written = [index for index, names in enumerate(trained) if names and index != largest]
+    for number, index in enumerate(written):
+        result.suffixes[index].append(f".{number}")
+    if written:
+        groups = [{"optimizer": specs[index], "parameters": trained[index]} for index in written]
+        result.arguments += ["--optimizer", f"@{write_cached('groups', json.dumps({'groups': groups}, indent=1))}"]
+    result.arguments += ["--optimizer", specs[largest]]
+    result.suffixes[largest].append(f".{len(written)}" if written else "")
 
 
 def read_values(value):

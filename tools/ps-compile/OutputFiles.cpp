@@ -29,6 +29,9 @@ std::vector<NamedFile> listReads(const CommandLine &line) {
                                {line.output.measured, "measured"}};
   if (isFile(line.compile.shardingPolicy))
     reads.push_back({line.compile.shardingPolicy, "sharding-policy"});
+  for (llvm::StringRef optimizer : line.compile.optimizers)
+    if (optimizer.consume_front("@"))
+      reads.push_back({optimizer.str(), "optimizer"});
   if (isFile(line.compile.schedule))
     reads.push_back({line.compile.schedule, "schedule"});
   if (std::optional<std::string> cluster = costs::findClusterFile(line.compile.cluster))
