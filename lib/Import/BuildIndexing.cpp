@@ -337,6 +337,42 @@ Value buildIndexWrite(TensorBuilder &n, Value x, ArrayRef<Value> indices, Value 
   return writePart(n, x, orderUpdates(n, updates, *dims, x), starts, strides);
 }
 
+Value buildIndexCopy(TensorBuilder &n, Value x, Value index, Value updates, int64_t dim) {
+  SmallVector<int64_t> expected(getShape(x));
+  if (dim >= 0 && dim < getRank(x) && getRank(index) == 1)
+    expected[dim] = getShape(index)[0];
+  if (getRank(index) != 1 || getShape(updates) != ArrayRef(expected) ||
+      getElement(updates) != getElement(x)) {
+    (void)n.fail("copies " + debugString(updates.getType()) + " into " + debugString(x.getType()) +
+                 " at " + debugString(index.getType()) + " of dim " + Twine(dim) +
+                 "; expected an index tensor with one dim, and matching updates");
+    return x;
+  }
+  if (evaluateOnHost(index)) {
+    SmallVector<int64_t> order{dim}, back = llvm::to_vector(llvm::seq<int64_t>(1, dim + 1));
+    for (int64_t other = 0; other < getRank(x); ++other)
+      if (other != dim)
+        order.push_back(other);
+    back.push_back(0);
+    llvm::append_range(back, llvm::seq<int64_t>(dim + 1, getRank(x)));
+    Value written = buildIndexWrite(n, n.transpose(x, order), index, n.transpose(updates, order));
+    return n.transpose(written, back);
+  }
+  if (getShape(index)[0] != 1) {
+    (void)n.fail("copies " + Twine(getShape(index)[0]) +
+                 " elements to positions that are only known at run time; expected one position, "
+                 "or constant positions");
+    return x;
+  }
+  CheckedIndex checked = checkIndex(n, index, getShape(x)[dim], /*wraps=*/false);
+  SmallVector<int64_t> one(getRank(x), 1);
+  auto spread = [&](Value value) { return n.broadcast(n.reshape(value, one), getShape(x)); };
+  Value positions = n.make<ps::IotaOp>(getType(x).clone(n.i64()), dim);
+  Value isHere = n.compare(ps::Predicate::Eq, positions, spread(n.convert(checked.index, n.i64())));
+  Value written = n.make<ps::SelectOp>(isHere, n.broadcast(updates, getShape(x)), x);
+  return replaceOutside(n, written, checked.isInside ? spread(checked.isInside) : Value());
+}
+
 Value buildSelect(TensorBuilder &n, Value x, Value index, int64_t dim) {
   if (dim < 0 || dim >= getRank(x)) {
     (void)n.fail("has no dim " + Twine(dim) + " in " + debugString(x.getType()));

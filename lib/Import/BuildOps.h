@@ -109,6 +109,11 @@ mlir::Value buildIndex(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Val
 /// different dims.
 mlir::Value buildIndexWrite(TensorBuilder &n, mlir::Value x, llvm::ArrayRef<mlir::Value> indices,
                             mlir::Value updates);
+/// Writes `updates` into x at the positions `index` [count] along `dim`. The positions must be a
+/// constant progression, or one position that is known only at run time. A computed position that
+/// is out of range gives NaN in all elements.
+mlir::Value buildIndexCopy(TensorBuilder &n, mlir::Value x, mlir::Value index, mlir::Value updates,
+                           int64_t dim);
 /// Takes the elements of x at `index` [count] along `dim`.
 mlir::Value buildSelect(TensorBuilder &n, mlir::Value x, mlir::Value index, int64_t dim);
 /// Options of a cumulative sum. By default, result i is the sum of elements 0 to i.

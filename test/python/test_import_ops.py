@@ -218,6 +218,8 @@ case("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), (2, 8, 3, 5))
 case("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), (2, 3, 4, 6))
 case("channel_shuffle", lambda x: F.channel_shuffle(x, 3), (2, 6, 3, 5))
 case("index_select", lambda x: x.index_select(1, torch.tensor([3, 0, 2, 2, 1])), (3, 4))
+case("index_copy", lambda x, y: x.index_copy(1, torch.tensor([1, 3]), y), (3, 4, 2), (3, 2, 2))
+case("index_copy_computed", lambda x, y: x.index_copy(1, (y.sum() > 0).long().reshape(1) + 1, y), (3, 4), (3, 1))
 case("addmm_beta_0", lambda x, y: torch.addmm(x.new_full((3, 5), float("nan")), x, y, beta=0), (3, 4), (4, 5))
 case("index_from_end", lambda x: x[:, [-1, -2]], (3, 4))
 case("index_rows_from_end", lambda x: x[torch.tensor([-1, 2, -5])], (5, 3))
@@ -684,7 +686,8 @@ ops have limits:
   `index_select` take constant arithmetic progressions, or rows of a table. Negative indices count
   from the end, but negative values of a model input are errors. A row index out of range gives NaN.
   An index of `gather` that the model computes gives NaN if it is out of range (0 in integer
-  tensors).
+  tensors). `index_copy` takes constant positions in arithmetic progression, or one position that is
+  known only at run time.
 * **In-place writes** through views other than slices, permutations and reshapes are errors:
   `diagonal`, `einsum`, `unfold`.
 * **Functions of f32.** `sin`, `cos` and `tan` are NaN from 2^48 on. `pow` is exact to about 1e-6.

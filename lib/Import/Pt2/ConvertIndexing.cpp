@@ -52,20 +52,48 @@ LogicalResult convertIndex(NodeConverter &n) {
   return n.set(n.transpose(taken, back));
 }
 
+/// Converts x[:, positions] = values, with one index tensor of one dim. `index_copy` decomposes to
+/// this form.
+LogicalResult convertPositionPut(NodeConverter &n, Value x, Value values, Value index,
+                                 int64_t dim) {
+  SmallVector<int64_t> shape(getShape(x));
+  shape[dim] = getShape(index)[0];
+  Value written = buildIndexCopy(n, x, index, n.broadcast(values, shape), dim);
+  return n.failed() ? failure() : n.set(written);
+}
+
 /// Converts x[mask] = number to a select. The dims of `mask` are the first dims of x.
 LogicalResult convertIndexPut(NodeConverter &n) {
   Value x = n.tensor("self"), value = n.tensor("values");
   SmallVector<Value> indices = n.tensors("indices");
   if (n.failed())
     return failure();
+  bool accumulates = n.boolean("accumulate", false);
+  auto given = llvm::find_if(indices, [](Value index) { return bool(index); });
+  int64_t dim = given - indices.begin();
+  bool isOneList = llvm::count(indices, Value()) + 1 == int64_t(indices.size()) &&
+                   dim < getRank(x) && getRank(*given) == 1 && !getElement(*given).isInteger(1);
+  if (isOneList && !accumulates && getElement(value) == getElement(x))
+    return convertPositionPut(n, x, value, *given, dim);
   bool isMask = indices.size() == 1 && indices[0] && getElement(indices[0]).isInteger(1);
-  if (!isMask || getType(value).getNumElements() != 1 || n.boolean("accumulate", false))
-    return n.fail("is only supported as x[mask] = number, with a bool mask");
+  if (!isMask || getType(value).getNumElements() != 1 || accumulates)
+    return n.fail(
+        "is only supported as x[mask] = number, with a bool mask, or as x[:, positions] = "
+        "values, with one list of positions");
   SmallVector<int64_t> shape(getShape(indices[0]));
   shape.resize(getRank(x), 1);
   Value mask = n.broadcast(n.reshape(indices[0], shape), getShape(x));
   value = n.broadcast(n.convert(n.reshape(value, {}), getElement(x)), getShape(x));
   return n.failed() ? failure() : n.set(n.make<ps::SelectOp>(mask, value, x));
+}
+
+LogicalResult convertIndexCopy(NodeConverter &n) {
+  Value x = n.tensor("self"), index = n.tensor("index"), source = n.tensor("source");
+  if (n.failed())
+    return failure();
+  std::optional<int64_t> dim = findDim(n, "dim", getRank(x));
+  Value written = dim ? buildIndexCopy(n, x, index, source, *dim) : x;
+  return n.failed() ? failure() : n.set(written);
 }
 
 LogicalResult convertIndexSelect(NodeConverter &n) {
@@ -118,6 +146,7 @@ void addIndexingConverters(ConverterTable &table) {
   table["aten.index.Tensor"] = convertIndex;
   table["aten._unsafe_index.Tensor"] = convertIndex;
   table["aten.index_put"] = convertIndexPut;
+  table["aten.index_copy"] = convertIndexCopy;
   table["aten.index_select"] = convertIndexSelect;
   table["aten.cumsum"] = convertCumsum;
   table["aten.diff"] = convertDiff;
