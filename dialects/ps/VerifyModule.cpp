@@ -1,5 +1,6 @@
 // Verifies the types and discardable attributes of a module.
 #include "dialects/ps/VerifyModule.h"
+#include "dialects/ps/Entries.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/MathExtras.h"
@@ -73,24 +74,26 @@ LogicalResult checkMesh(MeshOp mesh) {
   return success();
 }
 
-bool isPhaseOf(StringRef function, Phase phase) {
-  if (function == "micro_batch")
+bool isPhaseOf(FunctionOpInterface function, Phase phase) {
+  StringRef name = function.getName();
+  if (name == "micro_batch")
     return phase <= Phase::BackwardWeight;
-  return phase == (function == "count"      ? Phase::Forward
-                   : function == "evaluate" ? Phase::Evaluate
-                                            : Phase::Update);
+  return phase == (name == "count"                                    ? Phase::Forward
+                   : name == "evaluate" || isInferenceEntry(function) ? Phase::Evaluate
+                                                                      : Phase::Update);
 }
 
 LogicalResult checkPhases(FunctionOpInterface function) {
   StringRef name = function.getName();
-  if (function.isExternal() ||
-      !llvm::is_contained({"count", "micro_batch", "evaluate", "update"}, name))
+  bool isChecked = isInferenceEntry(function) ||
+                   llvm::is_contained({"count", "micro_batch", "evaluate", "update"}, name);
+  if (function.isExternal() || !isChecked)
     return success();
   for (Operation &op : function.getFunctionBody().front()) {
     auto phase = op.getAttrOfType<PhaseAttr>(kPhaseMark);
     if (!phase)
       continue;
-    if (!isPhaseOf(name, phase.getValue()))
+    if (!isPhaseOf(function, phase.getValue()))
       return op.emitOpError("(module_c4) has phase ")
              << stringifyPhase(phase.getValue()) << " in @" << name;
     for (Value operand : op.getOperands())

@@ -75,7 +75,8 @@ struct CompileOptions {
   /// Cluster to plan for: a preset, FILE.json, or `cpu` (this machine; see `measureLocalCluster`).
   /// Empty: chosen by `target`.
   std::string cluster;
-  bool inference = false; ///< evaluate only, without the training entries
+  bool inference = false;           ///< evaluate only, without the training entries
+  std::vector<std::string> entries; ///< further entries: NAME=FILE.pt2
 };
 
 /// Options of `runWalk`: the last level, and the files to write.

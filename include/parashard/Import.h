@@ -21,6 +21,9 @@ struct ImportOptions {
   /// Factor by which to multiply the batch size (`batch`, or the size in the export). With a factor
   /// above 1, the import fails if the export has a fixed batch size.
   int64_t batchFactor = 1;
+  /// Names of buffers that stay variables, although the graph does not write them. Other small
+  /// buffers that are not persistent become constants.
+  std::vector<std::string> buffers;
 };
 
 /// Imports a `.pt2` archive of torch.export. Weights are referenced in the archive, not copied.
@@ -37,6 +40,15 @@ mlir::OwningOpRef<mlir::ModuleOp> importPt2(mlir::MLIRContext &context, llvm::St
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
                                              const ImportOptions &options,
                                              std::vector<std::string> &notes);
+
+/// Moves the function @forward of `source` into `module`, as the inference entry `name`. Variables
+/// with equal names become one variable, and other variables are moved. Emits a diagnostic if two
+/// variables with equal names have different types or kinds, or if a symbol is already in use.
+mlir::LogicalResult addEntry(mlir::ModuleOp module, llvm::StringRef name,
+                             mlir::OwningOpRef<mlir::ModuleOp> source);
+/// Returns true if functions or variables of the compiler have the name. Examples: "evaluate",
+/// "step", "lr". An inference entry must have another name.
+bool isReservedEntry(llvm::StringRef name);
 
 /// Values of `ps.labels` (kLabelsMark), for a token sequence x. "next": the data must contain
 /// labels[t] = x[t + 1]. "same": the data must contain labels[t] = x[t], and the model shifts the

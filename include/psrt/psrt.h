@@ -124,10 +124,12 @@ void psrt_close(psrt_program *program);
    last call succeeded. The text is valid until the next call. */
 const char *psrt_last_error(const psrt_program *program);
 
-/** Runs an entry ("evaluate", or "forward" of a program compiled with --loss none) on whole
-   (unsharded) inputs and fills whole outputs. Each output has a name, dtype, shape and memory;
-   outputs that are not listed are not copied to the host. The activations of "forward" stay in
-   `slot` until psrt_backward uses them. For entries without slots, pass slot 0. */
+/** Runs an entry ("evaluate", "forward" of a program compiled with --loss none, or an entry of
+   `ps-compile --entry`) on whole (unsharded) inputs and fills whole outputs. Each output has a
+   name, dtype, shape and memory; outputs that are not listed are not copied to the host. The
+   activations of "forward" stay in `slot` until psrt_backward uses them. For entries without slots,
+   pass slot 0. An entry of `--entry` may write buffers, which keep their values until the next
+   call; psrt_set_variable resets them. */
 psrt_status psrt_call(psrt_program *program, const char *entry, int32_t slot,
                       const psrt_tensor *inputs, size_t input_count, psrt_tensor *outputs,
                       size_t output_count);
@@ -186,16 +188,16 @@ psrt_status psrt_get_step(psrt_program *program, int64_t *step);
 psrt_status psrt_set_step(psrt_program *program, int64_t step);
 
 /** Return the number of names in a list, and the name at an index. The lists are "variables" (with
-   the first name of each), "inputs" (of all entries, including cotangents, each once), "entries"
-   and "outputs:ENTRY". Return 0 or NULL past the end and on an error. The name is valid until
-   psrt_close. */
+   the first name of each), "inputs" (of all entries except those of `--entry`, including
+   cotangents, each once), "entries", "inputs:ENTRY" and "outputs:ENTRY". Return 0 or NULL past the
+   end and on an error. The name is valid until psrt_close. */
 size_t psrt_name_count(psrt_program *program, const char *list);
 const char *psrt_name(psrt_program *program, const char *list, size_t index);
 
-/** Returns the shape and dtype of `name` in `list` ("variables", "inputs" or "outputs:ENTRY"; see
-   psrt_name). On entry *rank is the number of sizes that `shape` can hold. If the name
-   exists, *rank is set to the number of dims, even if `shape` is too small (PSRT_BAD_ARGUMENT). An
-   unknown name is PSRT_BAD_ARGUMENT too. */
+/** Returns the shape and dtype of `name` in `list` ("variables", "inputs", "inputs:ENTRY" or
+   "outputs:ENTRY"; see psrt_name). On entry *rank is the number of sizes that `shape` can hold. If
+   the name exists, *rank is set to the number of dims, even if `shape` is too small
+   (PSRT_BAD_ARGUMENT). An unknown name is PSRT_BAD_ARGUMENT too. */
 psrt_status psrt_describe(psrt_program *program, const char *list, const char *name,
                           psrt_dtype *dtype, int32_t *rank, int64_t *shape);
 

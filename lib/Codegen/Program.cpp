@@ -1,6 +1,7 @@
 // Writes the program table of a placed module: inputs, programs, functions and defaults.
 #include "Program.h"
 #include "ClassCode.h"
+#include "dialects/ps/Entries.h"
 #include "dialects/ps/FoldSupport.h"
 #include "lib/IR/RunLabel.h"
 #include "lib/Memory/Buffers.h"
@@ -71,11 +72,15 @@ static std::string getRole(rank::InputOp input) {
 }
 
 void ProgramTable::addInput(rank::InputOp input, StringRef entry) {
+  bool isOfEntry = ps::isInferenceEntry(input->getParentOp());
   std::string key = (entry + "/" + input.getInput()).str();
   auto [at, isNew] = inputNumbers.try_emplace(key, inputs.size());
   if (isNew) {
-    json::Object object{
-        {"name", input.getInput()}, {"role", getRole(input)}, {"of_program", entry.str()}};
+    json::Object object{{"name", input.getInput()},
+                        {"role", getRole(input)},
+                        {"of_program", isOfEntry ? "inference" : entry.str()}};
+    if (isOfEntry)
+      object["entry"] = entry.str();
     describeTensor(object, input.getType(), input.getGlobal(), input.getSharding(),
                    ps::getMesh(module));
     auto copy = [&](StringRef mark, StringRef field) {
@@ -395,6 +400,8 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
       object["pp"] = pp;
     if (entry.name == "step")
       object["update_from"] = entry.updateFrom;
+    if (ps::isInferenceEntry(program))
+      object["kind"] = "inference";
     if (sections)
       writeSlots(program, object);
     programs.push_back(std::move(object));

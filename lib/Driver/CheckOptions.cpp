@@ -8,7 +8,10 @@
 #include "lib/Support/JsonDocument.h"
 #include "lib/Training/OptimizerSpec.h"
 #include "parashard/Driver.h"
+#include "parashard/Import.h"
 #include "parashard/Precision.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace parashard::precision;
@@ -181,6 +184,33 @@ static llvm::Error checkChunks(const CompileOptions &options,
   return llvm::Error::success();
 }
 
+/// Returns true for a name such as `decode_2`: a letter or `_`, then letters, digits and `_`.
+static bool isIdentifier(llvm::StringRef name) {
+  auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  return !name.empty() && !llvm::isDigit(name.front()) && llvm::all_of(name, isPart);
+}
+
+static llvm::Error checkEntries(const CompileOptions &options) {
+  llvm::StringSet<> names;
+  for (llvm::StringRef entry : options.entries) {
+    auto [name, file] = entry.split('=');
+    auto fail = [&](const llvm::Twine &message) {
+      return createFlagError("entry " + entry, message);
+    };
+    if (!file.ends_with(".pt2") || !llvm::StringRef(options.model).ends_with(".pt2"))
+      return fail(": takes NAME=FILE.pt2, for a model that is a .pt2 file as well");
+    if (!isIdentifier(name))
+      return fail(": the name of an entry is a letter or _, then letters, digits and _");
+    if (import::isReservedEntry(name))
+      return fail(": the compiler uses the name '" + name + "'; use another one");
+    if (!names.insert(name).second)
+      return fail(": the name '" + name + "' is given twice; each entry needs its own name");
+    if (!llvm::sys::fs::is_regular_file(file))
+      return fail(": '" + file + "' is not a readable file");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error checkOptions(const CompileOptions &options) {
   auto mesh = parseMesh(options.mesh, options.ranks.value_or(0));
   if (!mesh)
@@ -232,6 +262,8 @@ llvm::Error checkOptions(const CompileOptions &options) {
   if (options.gradientReduction != "fp32" && options.gradientReduction != "bf16")
     return createFlagError("gradient-reduction",
                            " takes fp32 or bf16, not '" + options.gradientReduction + "'");
+  if (llvm::Error error = checkEntries(options))
+    return error;
   if (llvm::Error error = checkRecompute(options.recompute))
     return error;
   if (llvm::Error error = checkOffload(options.offload))

@@ -6,6 +6,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -69,6 +70,55 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, StringRef path,
                                  : importPt2(context, path, options, notes);
 }
 
+/// Returns the names of the buffers that a module writes.
+static llvm::StringSet<> findWrittenBuffers(ModuleOp module) {
+  llvm::StringSet<> names;
+  SymbolTable symbols(module);
+  module.walk([&](ps::WriteOp write) {
+    auto variable = symbols.lookup<ps::VariableOp>(write.getVariableAttr().getValue());
+    if (ArrayAttr all = variable.getNamesAttr())
+      for (StringAttr name : all.getAsRange<StringAttr>())
+        names.insert(name.getValue());
+  });
+  return names;
+}
+
+/// Imports a model and its inference entries. --batch and --dim are for the model; entries keep the
+/// sizes of their export. Imports all files a second time if some graph writes
+/// buffers, because the other graphs must not turn these buffers into constants.
+static OwningOpRef<ModuleOp> importEntries(MLIRContext &context, const CompileOptions &options,
+                                           std::vector<std::string> &notes) {
+  std::vector<std::string> names{""}, files{options.model};
+  for (StringRef entry : options.entries) {
+    names.push_back(entry.split('=').first.str());
+    files.push_back(entry.split('=').second.str());
+  }
+  ImportOptions import = getImportOptions(options), ofEntry;
+  ofEntry.batchDims = import.batchDims;
+  std::vector<OwningOpRef<ModuleOp>> modules(files.size());
+  auto importAll = [&](std::vector<std::string> &told) {
+    for (auto [i, file] : llvm::enumerate(files))
+      if (modules[i] = importPt2(context, file, i == 0 ? import : ofEntry, told); !modules[i])
+        return false;
+    return true;
+  };
+  if (!importAll(notes))
+    return nullptr;
+  llvm::StringSet<> written;
+  for (OwningOpRef<ModuleOp> &module : modules)
+    written.insert_range(findWrittenBuffers(*module).keys());
+  for (StringRef name : written.keys())
+    import.buffers.push_back(name.str());
+  ofEntry.buffers = import.buffers;
+  std::vector<std::string> repeated;
+  if (!written.empty() && !importAll(repeated))
+    return nullptr;
+  for (size_t i = 1; i < modules.size(); ++i)
+    if (failed(addEntry(*modules[0], names[i], std::move(modules[i]))))
+      return nullptr;
+  return std::move(modules[0]);
+}
+
 OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options) {
   StringRef path = options.model;
   if (path.ends_with(".mlir"))
@@ -81,7 +131,9 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
     return nullptr;
   }
   std::vector<std::string> notes;
-  OwningOpRef<ModuleOp> module = importModel(context, path, getImportOptions(options), notes);
+  OwningOpRef<ModuleOp> module = options.entries.empty()
+                                     ? importModel(context, path, getImportOptions(options), notes)
+                                     : importEntries(context, options, notes);
   emitNotes(context, notes);
   return module;
 }

@@ -1,5 +1,6 @@
 // Runs functions, class functions and programs on host tensors.
 #include "lib/Evaluate/Evaluator.h"
+#include "dialects/ps/Entries.h"
 #include "dialects/ps/Refusal.h"
 
 #include "lib/Evaluate/Collectives.h"
@@ -466,7 +467,7 @@ LogicalResult Evaluator::call(StringRef entry, const NamedTensors &inputs, int64
   if (functions.empty())
     return reportMissingEntry(module, entry);
   context.microBatch = microBatch;
-  context.training = entry != "evaluate";
+  context.training = entry != "evaluate" && !isInferenceEntry(functions.front());
   crossing.clear();
   exchange = Exchange();
   std::vector<Cursor> cursors;
@@ -525,7 +526,7 @@ LogicalResult Evaluator::callPrograms(ArrayRef<rank::ProgramOp> programs,
                      [&](Cursor &other) { return other.coordinate == int64_t(program.getPp()); }))
       return program.emitOpError() << "is a second program of entry \"" << program.getEntry()
                                    << "\" for pipeline coordinate " << program.getPp();
-    context.training = program.getEntry() != "evaluate";
+    context.training = program.getEntry() != "evaluate" && !isInferenceEntry(program);
     Block &block = program.getBody().front();
     cursors.push_back({int64_t(program.getPp()), &block, block.begin(), Frame(), {}});
     cursors.back().frame.immediate = true;

@@ -1,4 +1,5 @@
 // Implements ps-check-mode, which warns if a model to be trained was exported in eval mode.
+#include "dialects/ps/Entries.h"
 #include "dialects/ps/Ps.h"
 #include "parashard/Import.h"
 #include "llvm/Support/Format.h"
@@ -22,7 +23,7 @@ static double getIdleDropout(Operation *op) {
 static void warnOfRunningStatistics(ModuleOp module) {
   Operation *first = nullptr;
   module.walk([&](ByModeOp op) {
-    if (!op.getTraining() && !first)
+    if (!op.getTraining() && !first && !isInferenceEntry(op->getParentOp()))
       first = op;
   });
   if (first)
@@ -36,7 +37,7 @@ void warnOfEvalMode(ModuleOp module) {
   Operation *first = nullptr;
   int64_t count = 0;
   module.walk([&](Operation *op) {
-    if (getIdleDropout(op) > 0 && ++count == 1)
+    if (getIdleDropout(op) > 0 && !isInferenceEntry(op->getParentOp()) && ++count == 1)
       first = op;
   });
   warnOfRunningStatistics(module);

@@ -1,5 +1,6 @@
 // Renames variables of the model whose names the compiler uses for functions or its own variables.
 #include "lib/Import/Symbols.h"
+#include "parashard/Import.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace parashard::import {
@@ -11,6 +12,10 @@ std::string chooseSymbol(llvm::StringRef name) {
       "beta1", "beta2",   "weight_decay", "clip_grad_norm"};
   llvm::StringRef root = name.split('.').first; // "loss.sum" is reserved as well
   return (llvm::is_contained(kReserved, root) || root == "optimizer" ? "self." : "") + name.str();
+}
+
+bool isReservedEntry(llvm::StringRef name) {
+  return name == "step" || name == "backward" || name == "inference" || chooseSymbol(name) != name;
 }
 
 } // namespace parashard::import

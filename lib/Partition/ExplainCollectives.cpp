@@ -1,4 +1,5 @@
 // Implements ps-explain-collectives: lists every collective of a step with its bytes and cause.
+#include "dialects/ps/Entries.h"
 #include "lib/IR/Collectives.h"
 #include "lib/Partition/Passes.h"
 #include "lib/Sharding/Explain.h"
@@ -26,10 +27,12 @@ std::string joinAxes(ArrayAttr axes) {
   return text;
 }
 
-/// Returns when an op runs: "evaluate", "count", "forward", "backward" or "update". Ops without a
-/// phase count as forward.
+/// Returns when an op runs: "evaluate" (also for inference entries), "count", "forward", "backward"
+/// or "update". Ops without a phase count as forward.
 std::string getWhen(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
+  if (function && isInferenceEntry(function))
+    return "evaluate";
   if (function && (function.getName() == "evaluate" || function.getName() == "count"))
     return function.getName().str();
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseMark);

@@ -1,5 +1,6 @@
 // Builds class functions and stage functions.
 #include "lib/Partition/Outline.h"
+#include "dialects/ps/Entries.h"
 #include "lib/IR/Collectives.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -250,6 +251,8 @@ func::FuncOp Outliner::createStage(func::FuncOp function, StringRef entry,
     stage.setResultAttr(content.results.size() + index, kValueMark,
                         builder.getI64IntegerAttr(sent.second));
   stage->setAttr(kStageMark, builder.getI64IntegerAttr(content.stage));
+  if (isInferenceEntry(function))
+    stage->setAttr(kEntryMark, builder.getUnitAttr());
   return stage;
 }
 

@@ -1,5 +1,6 @@
 // Unrolls micro-batches, and starts collectives in buckets.
 #include "lib/Pipeline/Programs.h"
+#include "dialects/ps/Entries.h"
 #include "lib/IR/Stages.h"
 
 using namespace mlir;
@@ -19,6 +20,10 @@ ProgramBuilder::ProgramBuilder(ModuleOp module, StringRef name, int64_t pp, Stri
   builder.setInsertionPointToEnd(module.getBody());
   auto program = rank::ProgramOp::create(builder, module.getLoc(), name, pp, entry);
   builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
+}
+
+void ProgramBuilder::markInferenceEntry() {
+  builder.getBlock()->getParentOp()->setAttr(kEntryMark, builder.getUnitAttr());
 }
 
 void ProgramBuilder::addSection(StringRef entry) {

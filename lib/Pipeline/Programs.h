@@ -16,6 +16,9 @@ public:
   ProgramBuilder(mlir::ModuleOp module, llvm::StringRef name, int64_t pp, llvm::StringRef entry,
                  int64_t bucketBytes);
 
+  /// Marks the program as one of an inference entry (`ps.entry`).
+  void markInferenceEntry();
+
   /// Begins a section that the host calls separately as `entry`.
   void addSection(llvm::StringRef entry);
   /// Appends a whole stage function for one micro-batch, with its outputs.

@@ -1,4 +1,5 @@
 // Implements ps-schedule: builds programs from stage functions, in the order of a schedule.
+#include "dialects/ps/Entries.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Stages.h"
 #include "lib/Pipeline/Passes.h"
@@ -270,6 +271,8 @@ private:
     for (int64_t pp = 0; pp < stages.placement.ranks; ++pp) {
       ProgramBuilder program(getOperation(), (entry + ".pp" + Twine(pp)).str(), pp, entry,
                              bucketBytes);
+      if (isInferenceEntry(functions.front()))
+        program.markInferenceEntry();
       scheduler.build(program, pp);
     }
   }

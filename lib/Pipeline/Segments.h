@@ -14,6 +14,11 @@ namespace parashard::pipeline {
 /// or a later segment, and backward values in the same or an earlier segment.
 int64_t assignSegments(mlir::func::FuncOp function);
 
+/// Renumbers the segments of an inference entry. A segment gets the number of the segment of
+/// `model` that reads the same variables, and at least the number of its predecessor. Both
+/// functions must have segments.
+void alignSegments(mlir::func::FuncOp entry, mlir::func::FuncOp model);
+
 /// The longest stretch of a list of ops in which a sequence of at least `minUnit` ops repeats:
 /// start of the stretch, length of the sequence, and number of its instances. All are 0 if nothing
 /// repeats. `classes` has one number per op, which is the same for equal ops.

@@ -1,5 +1,6 @@
 // Collects the costs of a step for the report: class functions, their ops, and flops per segment.
 #include "Gather.h"
+#include "dialects/ps/Entries.h"
 #include "lib/Fusion/Fused.h"
 #include "lib/IR/Collectives.h"
 #include "lib/IR/ModulePath.h"
@@ -154,7 +155,7 @@ static ps::Phase getPhase(func::FuncOp function) {
 static int64_t countMicroBatches(ModuleOp module, int64_t given) {
   std::optional<int64_t> count;
   for (auto program : module.getOps<rank::ProgramOp>()) {
-    if (program.getEntry() == "evaluate")
+    if (program.getEntry() == "evaluate" || ps::isInferenceEntry(program))
       continue;
     count = std::max<int64_t>(count.value_or(1), 1);
     for (auto input : program.getBody().front().getOps<rank::InputOp>())

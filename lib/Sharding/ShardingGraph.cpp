@@ -1,5 +1,6 @@
 // Builds the graph through which shardings are propagated.
 #include "lib/Sharding/ShardingGraph.h"
+#include "dialects/ps/Entries.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -24,6 +25,7 @@ public:
   ShardingGraph run() {
     for (auto variable : module.getOps<VariableOp>())
       addVariable(variable);
+    letEntryStateTakeDataAxes();
     if (needsEdges)
       for (auto variable : module.getOps<VariableOp>())
         tieToOwner(variable);
@@ -54,6 +56,16 @@ private:
     graph.nodes[node].variable = variable;
     graph.nodes[node].takesDataAxes = false;
     graph.variables[variable.getSymNameAttr()] = node;
+  }
+
+  /// Lets the buffers that inference entries write be split over data axes. Example: a KV cache is
+  /// split along the batch, like the keys that are written to it.
+  void letEntryStateTakeDataAxes() {
+    for (auto function : module.getOps<func::FuncOp>())
+      if (isInferenceEntry(function))
+        for (auto write : function.getOps<WriteOp>())
+          if (int variable = findVariable(write.getVariableAttr()); variable >= 0)
+            graph.nodes[variable].takesDataAxes = true;
   }
 
   /// Adds an edge between a gradient, optimizer state, copy or average and its parameter, if the

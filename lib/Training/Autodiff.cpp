@@ -4,6 +4,7 @@
 #include "BatchSums.h"
 #include "OptimizerStep.h"
 #include "StepLoss.h"
+#include "dialects/ps/Entries.h"
 #include "dialects/ps/Refusal.h"
 #include "lib/IR/Parameters.h"
 #include "parashard/Import.h"
@@ -50,15 +51,20 @@ void erase(func::FuncOp function, llvm::function_ref<bool(Operation &)> which) {
       op.erase();
 }
 
-/// Turns off dropout, uses running statistics in batch norms, and erases all writes and
-/// accumulations.
-void switchToEvaluation(func::FuncOp function) {
-  erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
+/// Turns off dropout, and uses running statistics in batch norms.
+void stopTraining(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator()) {
     stopTraining(&op);
     if (auto byMode = dyn_cast<ByModeOp>(op))
       byMode.replaceAllUsesWith(byMode.getInEvaluation());
   }
+}
+
+/// Turns off dropout, uses running statistics in batch norms, and erases all writes and
+/// accumulations.
+void switchToEvaluation(func::FuncOp function) {
+  erase(function, [](Operation &op) { return isa<WriteOp, AccumulateOp>(op); });
+  stopTraining(function);
 }
 
 /// Builds the functions of level 1 from @forward.
@@ -80,6 +86,9 @@ public:
       buildEvaluate();
     else if (failed(buildTraining()))
       return failure();
+    for (auto function : module.getOps<func::FuncOp>())
+      if (isInferenceEntry(function) && failed(finishEntry(function)))
+        return failure();
     forward.erase();
     module->setAttr(kLevelMark, LevelAttr::get(module.getContext(), Level::Training));
     return success();
@@ -87,7 +96,7 @@ public:
 
 private:
   LogicalResult markBatchDims();
-  LogicalResult checkBatches();
+  LogicalResult checkBatches(func::FuncOp function);
   LogicalResult freezeParameters();
   LogicalResult readOutputs();
   LogicalResult chooseLoss();
@@ -106,6 +115,7 @@ private:
   void warnAboutMissingGradients();
   void warnAboutWrittenBuffers(func::FuncOp evaluate);
   void buildEvaluate();
+  LogicalResult finishEntry(func::FuncOp function);
   void buildUpdate();
 
   llvm::SmallVector<LossPart> getLossParts(OpBuilder &builder, Value value) const;
@@ -144,28 +154,45 @@ static std::optional<unsigned> findInput(func::FuncOp forward, llvm::StringRef n
   return std::nullopt;
 }
 
+static std::string getInputName(func::FuncOp forward, unsigned input) {
+  auto name = forward.getArgAttrOfType<StringAttr>(input, kNameMark);
+  return name ? name.str() : std::to_string(input);
+}
+
+/// Sets the batch dim of an input. Returns true if the function has the input.
+static bool markBatchDim(func::FuncOp function, llvm::StringRef input, int64_t dim) {
+  std::optional<unsigned> found = findInput(function, input);
+  if (found)
+    function.setArgAttr(*found, kBatchDimMark, Builder(function).getI64IntegerAttr(dim));
+  return found.has_value();
+}
+
+/// Sets the batch dims that the user gives. A name refers to the inputs of this name in `@forward`
+/// and in all inference entries.
 LogicalResult TrainingBuilder::markBatchDims() {
-  OpBuilder builder(forward);
-  auto mark = [&](unsigned i, int64_t dim) {
-    forward.setArgAttr(i, kBatchDimMark, builder.getI64IntegerAttr(dim));
-  };
+  llvm::SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   for (llvm::StringRef part : options.batchDims) {
     part = part.trim("\"");
     if (part == "none") {
-      for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-        mark(i, kNoBatch);
+      for (func::FuncOp function : functions)
+        for (unsigned i = 0; i < function.getNumArguments(); ++i)
+          markBatchDim(function, getInputName(function, i), kNoBatch);
       continue;
     }
     auto [input, text] = part.split('=');
     int64_t dim = kNoBatch;
     if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
       return refuseFlag(module, "batch-dim " + part) << ": expected INPUT=D, INPUT=none or none";
-    std::optional<unsigned> found = findInput(forward, input);
-    if (!found)
+    bool known = false;
+    for (func::FuncOp function : functions)
+      known |= markBatchDim(function, input, dim);
+    if (!known)
       return refuseFlag(module, "batch-dim " + input) << ": the model has no such input";
-    mark(*found, dim);
   }
-  return checkBatches();
+  for (func::FuncOp function : functions)
+    if (failed(checkBatches(function)))
+      return failure();
+  return success();
 }
 
 static int64_t getBatchDim(func::FuncOp forward, unsigned input) {
@@ -183,30 +210,25 @@ static std::optional<int64_t> countSamples(func::FuncOp forward, unsigned input)
   return type.getDimSize(dim);
 }
 
-static std::string getInputName(func::FuncOp forward, unsigned input) {
-  auto name = forward.getArgAttrOfType<StringAttr>(input, kNameMark);
-  return name ? name.str() : std::to_string(input);
-}
-
 /// Checks that all inputs have the same number of samples.
-LogicalResult TrainingBuilder::checkBatches() {
+LogicalResult TrainingBuilder::checkBatches(func::FuncOp function) {
   std::optional<unsigned> first;
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    std::optional<int64_t> samples = countSamples(forward, i);
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    std::optional<int64_t> samples = countSamples(function, i);
     if (!samples)
       continue;
     first = first.value_or(i);
-    int64_t expected = *countSamples(forward, *first);
+    int64_t expected = *countSamples(function, *first);
     if (samples == expected)
       continue;
-    std::string name = getInputName(forward, i);
-    return refuse(forward) << "input \"" << getInputName(forward, *first) << "\" has " << expected
-                           << " samples and input \"" << name << "\" has " << *samples
-                           << ", but a step reads the same samples from both; give all inputs "
-                              "the same batch size with --batch N or --dim "
-                           << name << "." << getBatchDim(forward, i) << "=" << expected
-                           << ", or write --batch-dim " << name
-                           << "=none if that dim is not the batch";
+    std::string name = getInputName(function, i);
+    return refuse(function) << "input \"" << getInputName(function, *first) << "\" has " << expected
+                            << " samples and input \"" << name << "\" has " << *samples
+                            << ", but a step reads the same samples from both; give all inputs "
+                               "the same batch size with --batch N or --dim "
+                            << name << "." << getBatchDim(function, i) << "=" << expected
+                            << ", or write --batch-dim " << name
+                            << "=none if that dim is not the batch";
   }
   return success();
 }
@@ -742,6 +764,29 @@ void TrainingBuilder::buildEvaluate() {
   eraseDeadOps(block);
   for (Operation &op : block.without_terminator())
     setPhase(&op, Phase::Evaluate);
+}
+
+/// Turns an inference entry into a function of level 1: in evaluation mode, and without a gradient.
+/// Keeps the writes of buffers, such as KV caches.
+LogicalResult TrainingBuilder::finishEntry(func::FuncOp function) {
+  Block &block = function.getBody().front();
+  for (auto byMode : function.getOps<ByModeOp>())
+    if (byMode.getTraining())
+      return refuse(byMode) << "the entry @" << function.getName()
+                            << " was exported in train mode; call model.eval() before its export";
+  for (auto write : function.getOps<WriteOp>()) {
+    VariableOp variable = variables.lookup(write.getVariableAttr().getLeafReference());
+    if (variable.getKind() != VariableKind::Buffer)
+      return refuse(write) << "the entry @" << function.getName() << " writes '"
+                           << variable.getDisplayName()
+                           << "', which is not a buffer; an entry may only write buffers";
+  }
+  stopTraining(function);
+  markResults(function);
+  eraseDeadOps(block);
+  for (Operation &op : block.without_terminator())
+    setPhase(&op, Phase::Evaluate);
+  return success();
 }
 
 /// Builds @update, which only writes the loss of the step; ps-optimizer adds the optimizer step.

@@ -1,4 +1,5 @@
 // ps-verify-training: checks the constraints of level 1.
+#include "dialects/ps/Entries.h"
 #include "dialects/ps/VerifyModule.h"
 #include "lib/IR/Symbols.h"
 #include "parashard/Training.h"
@@ -42,6 +43,9 @@ LogicalResult verifyTraining(ModuleOp module) {
     if (failed(verifyOps(function, accumulated)))
       return failure();
   }
+  for (auto function : module.getOps<func::FuncOp>())
+    if (isInferenceEntry(function) && failed(verifyOps(function, accumulated)))
+      return failure();
   for (auto variable : module.getOps<VariableOp>())
     if (variable.getKind() == VariableKind::Gradient &&
         !accumulated.contains(variable.getSymName()))

@@ -127,7 +127,7 @@ TEST(Kinds, AnUnknownNameListsTheKnownOnes) {
             "input \"y\" has the role \"label\"; expected data, labels or cotangent");
   EXPECT_EQ(errorWith("micro_batch", "count"),
             "input \"y\" has the of_program \"count\"; expected step, evaluate, forward, backward, "
-            "update or micro_batch");
+            "update, inference or micro_batch");
   EXPECT_EQ(errorWith("\"same\"", "\"shifted\""),
             "the program has the labels \"shifted\"; expected next, same or given");
   EXPECT_EQ(errorWith("step+sum", "step+mean"),

@@ -262,6 +262,11 @@ static void checkEntry(const EntryPoint &entry, const Program &program) {
 }
 
 static void checkInput(const Input &input, const Program &program) {
+  const EntryPoint *entry = program.entry(input.entry);
+  if (input.readers == Readers::Inference && (!entry || entry->kind != EntryKind::Inference))
+    PSRT_FAIL(BadInput,
+              "input \"%s\" is of the inference entry \"%s\", but the program has no such entry",
+              input.name.c_str(), input.entry.c_str());
   const std::vector<int64_t> &shape = input.placement.shape;
   if (input.batchDim < -1 || input.batchDim >= int(shape.size()) ||
       (input.batchDim >= 0 && shape[input.batchDim] < 1))
@@ -276,11 +281,12 @@ static void checkBatches(const Program &program) {
   auto hasBatch = [](const Input &input) {
     return input.batchDim >= 0 && input.role != InputRole::Cotangent;
   };
-  std::map<Readers, const Input *> firstOf;
+  std::map<std::pair<Readers, std::string>, const Input *> firstOf;
   for (const Input &input : program.inputs) {
     if (!hasBatch(input))
       continue;
-    const Input &first = *firstOf.emplace(input.readers, &input).first->second;
+    const Input &first =
+        *firstOf.emplace(std::pair(input.readers, input.entry), &input).first->second;
     if (rowsOf(first) != rowsOf(input))
       PSRT_FAIL(BadInput, "input \"%s\" has %lld samples and input \"%s\" has %lld in one step",
                 first.name.c_str(), (long long)rowsOf(first), input.name.c_str(),

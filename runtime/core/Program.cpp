@@ -82,6 +82,13 @@ const EntryPoint *Program::entry(EntryKind kind) const {
   return nullptr;
 }
 
+const EntryPoint *Program::entry(const std::string &name) const {
+  for (const EntryPoint &entry : entries)
+    if (entry.name() == name)
+      return &entry;
+  return nullptr;
+}
+
 int Program::variable(const std::string &symbol) const {
   for (size_t i = 0; i < variables.size(); ++i)
     if (variables[i].symbol == symbol)

@@ -334,7 +334,8 @@ struct EntryPoint {
   EntryKind kind = EntryKind::Step;
   std::vector<EntryCode> programs; ///< by pipeline coordinate
   std::vector<Output> outputs;
-  const char *name() const { return nameOf(kind); }
+  std::string ownName; ///< of an inference entry; other entries are named after their kind
+  const char *name() const { return kind == EntryKind::Inference ? ownName.c_str() : nameOf(kind); }
 };
 
 /// A variable of the model or of training, with its initial value.
@@ -386,6 +387,7 @@ struct Input {
   std::string name;
   InputRole role = InputRole::Data;
   Readers readers = Readers::All;
+  std::string entry; ///< with Readers::Inference: the name of the entry
   Dtype dtype = Dtype::F32;
   Placement placement;
   int batchDim = 0;  ///< -1: none
@@ -393,6 +395,14 @@ struct Input {
   bool hasIgnore = false;
   int64_t ignore = 0;
   std::vector<Addresses> addresses; ///< one per micro-batch
+  bool isReadBy(const EntryPoint &point) const {
+    return includes(readers, point.kind) &&
+           (point.kind != EntryKind::Inference || entry == point.ownName);
+  }
+  /// Returns the name of the entries that read the input.
+  const char *readerName() const {
+    return readers == Readers::Inference ? entry.c_str() : nameOf(readers);
+  }
 };
 
 /// A parsed and checked program.
@@ -427,8 +437,9 @@ struct Program {
   /// In a program that only evaluates, flops of one batch.
   double flopsPerStep = 0;
 
-  /// Returns the entry, or null if the program has none.
+  /// Returns the entry of a kind or with a name, or null if the program has none.
   const EntryPoint *entry(EntryKind kind) const;
+  const EntryPoint *entry(const std::string &name) const;
   /// Returns the index of the variable with the symbol, or -1 if there is none.
   int variable(const std::string &symbol) const;
   /// Returns the largest arena of any pipeline coordinate.

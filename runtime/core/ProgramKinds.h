@@ -84,16 +84,17 @@ template <> struct EnumNames<InputRole> {
                                                   {InputRole::Cotangent, "cotangent"}};
 };
 
-/// The entries of a program that the host can run.
-enum class EntryKind : uint8_t { Step, Evaluate, Forward, Backward, Update };
+/// The kinds of entries that the host can run. A program has at most one entry of each kind, except
+/// for `Inference`: each of these entries has a name of its own, may write buffers, and has no
+/// gradient.
+enum class EntryKind : uint8_t { Step, Evaluate, Forward, Backward, Update, Inference };
 
 template <> struct EnumNames<EntryKind> {
   static constexpr const char *what = "entry";
-  static constexpr EnumName<EntryKind> table[] = {{EntryKind::Step, "step"},
-                                                  {EntryKind::Evaluate, "evaluate"},
-                                                  {EntryKind::Forward, "forward"},
-                                                  {EntryKind::Backward, "backward"},
-                                                  {EntryKind::Update, "update"}};
+  static constexpr EnumName<EntryKind> table[] = {
+      {EntryKind::Step, "step"},       {EntryKind::Evaluate, "evaluate"},
+      {EntryKind::Forward, "forward"}, {EntryKind::Backward, "backward"},
+      {EntryKind::Update, "update"},   {EntryKind::Inference, "inference"}};
 };
 
 constexpr uint8_t bitOf(EntryKind kind) { return uint8_t(1 << int(kind)); }
@@ -105,6 +106,7 @@ enum class Readers : uint8_t {
   Forward = bitOf(EntryKind::Forward),
   Backward = bitOf(EntryKind::Backward),
   Update = bitOf(EntryKind::Update),
+  Inference = bitOf(EntryKind::Inference), ///< the entry that the input names
   MicroBatch = Step | Forward | Backward,
   All = MicroBatch | Evaluate | Update
 };
@@ -115,10 +117,13 @@ constexpr bool includes(Readers readers, EntryKind entry) {
 
 template <> struct EnumNames<Readers> {
   static constexpr const char *what = "of_program";
-  static constexpr EnumName<Readers> table[] = {
-      {Readers::Step, "step"},       {Readers::Evaluate, "evaluate"},
-      {Readers::Forward, "forward"}, {Readers::Backward, "backward"},
-      {Readers::Update, "update"},   {Readers::MicroBatch, "micro_batch"}};
+  static constexpr EnumName<Readers> table[] = {{Readers::Step, "step"},
+                                                {Readers::Evaluate, "evaluate"},
+                                                {Readers::Forward, "forward"},
+                                                {Readers::Backward, "backward"},
+                                                {Readers::Update, "update"},
+                                                {Readers::Inference, "inference"},
+                                                {Readers::MicroBatch, "micro_batch"}};
 };
 
 /// How the labels of a token file follow from its tokens. Next: labels[t] = x[t+1]. Same: labels =

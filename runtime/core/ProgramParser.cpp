@@ -199,18 +199,33 @@ void addOutput(const Json &object, const Mesh &mesh, int64_t coordinate, EntryPo
   entry.outputs.push_back(std::move(result));
 }
 
+/// Returns the kind of an entry: its name, or `inference`.
+EntryKind parseEntryKind(const Json &object, const std::string &name) {
+  if (getString(object, "kind").empty())
+    return parseName<EntryKind>(name, "the program");
+  auto kind = getKind(object, "kind", EntryKind::Inference, "entry \"" + name + "\"");
+  if (kind != EntryKind::Inference || name.empty() || findName<EntryKind>(name))
+    PSRT_FAIL(BadInput,
+              "entry \"%s\" has the kind \"%s\"; only an entry with a name of its own "
+              "has a kind, which is inference",
+              name.c_str(), nameOf(kind));
+  return kind;
+}
+
 /// Adds the code of one pipeline coordinate to the entry of the same name.
 void addProgram(const Json &object, Program &program) {
   int64_t coordinate = 0;
   if (const Json &value = get(object, "pp"); !value.is_null())
     coordinate = parseCoordinate(value, program.mesh);
   std::string name = object.at("name");
-  auto kind = parseName<EntryKind>(name, "the program");
+  EntryKind kind = parseEntryKind(object, name);
   auto entry = std::find_if(program.entries.begin(), program.entries.end(),
-                            [&](const EntryPoint &known) { return known.kind == kind; });
+                            [&](const EntryPoint &known) { return known.name() == name; });
   if (entry == program.entries.end())
-    entry = program.entries.insert(entry,
-                                   {kind, std::vector<EntryCode>(program.mesh.pipelineSize()), {}});
+    entry = program.entries.insert(
+        entry, {kind, std::vector<EntryCode>(program.mesh.pipelineSize()), {}, name});
+  if (entry->kind != kind)
+    PSRT_FAIL(BadInput, "entry \"%s\" has two kinds", name.c_str());
   EntryCode &code = entry->programs[coordinate];
   if (!code.code.empty())
     PSRT_FAIL(BadInput, "entry \"%s\" appears twice for pipeline coordinate %lld", name.c_str(),
@@ -340,6 +355,7 @@ Input parseInput(const Json &object, const Mesh &mesh) {
   std::string owner = "input \"" + result.name + "\"";
   result.role = getKind(object, "role", InputRole::Data, owner);
   result.readers = getKind(object, "of_program", Readers::All, owner);
+  result.entry = getString(object, "entry");
   result.dtype = getDtype(object, "dtype");
   result.placement = parsePlacement(object, mesh);
   result.batchDim = getOr(object, "batch_dim", result.placement.shape.empty() ? -1 : 0);

@@ -301,7 +301,7 @@ private:
 std::vector<const Input *> inputsOf(const Program &program, const DataOptions &options) {
   std::vector<const Input *> result;
   for (const Input &input : program.inputs) {
-    bool known = input.role == InputRole::Cotangent;
+    bool known = input.role == InputRole::Cotangent || input.readers == Readers::Inference;
     for (const auto &[name, value] : options.fills)
       known |= name == input.name;
     for (const Input *other : result)
@@ -490,6 +490,8 @@ static void checkFills(const Program &program, const DataOptions &options) {
     std::string names;
     bool known = false;
     for (const Input &input : program.inputs) {
+      if (input.readers == Readers::Inference)
+        continue;
       known |= input.name == name;
       if (input.name == name)
         checkFill(input, value);

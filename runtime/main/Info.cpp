@@ -233,7 +233,7 @@ void printInfo(const Program &program) {
   std::printf("weights     %s\n", weightsText(program).c_str());
   for (const Input &input : program.inputs)
     std::printf("input       %s (%s) %s %s %s\n", escapeControls(input.name).c_str(),
-                nameOf(input.readers), nameOf(input.role), dtypeName(input.dtype),
+                input.readerName(), nameOf(input.role), dtypeName(input.dtype),
                 placementText(program, input.placement).c_str());
   for (const EntryPoint &entry : program.entries)
     for (const Output &output : entry.outputs)

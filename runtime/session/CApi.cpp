@@ -307,18 +307,26 @@ namespace {
 /// A parsed heading: "variables", or "outputs:step" with the entry whose outputs are listed.
 struct ParsedHeading {
   Heading heading;
-  std::string entry; ///< only for Outputs
+  std::string entry; ///< for Outputs, and optional for Inputs
+  /// Returns true if the heading lists the input: an input of the entry, or without an entry, an
+  /// input of any entry that is not an inference entry.
+  bool lists(const Input &input, const Session &session) const {
+    return entry.empty() ? input.readers != Readers::Inference
+                         : input.isReadBy(session.entry(entry));
+  }
 };
 
 ParsedHeading parseHeading(const std::string &text) {
   size_t colon = text.find(':');
   std::optional<Heading> heading = findName<Heading>(text.substr(0, colon));
-  if (!heading || (heading == Heading::Outputs) != (colon != std::string::npos))
+  bool names = colon != std::string::npos;
+  if (!heading || (names ? heading != Heading::Outputs && heading != Heading::Inputs
+                         : heading == Heading::Outputs))
     PSRT_FAIL(BadArgument,
-              "unknown heading \"%s\"; expected variables, inputs, entries or "
+              "unknown heading \"%s\"; expected variables, inputs, inputs:ENTRY, entries or "
               "outputs:ENTRY",
               text.c_str());
-  return {*heading, colon == std::string::npos ? "" : text.substr(colon + 1)};
+  return {*heading, names ? text.substr(colon + 1) : ""};
 }
 
 /// Returns the names under a heading, as psrt_name lists them. The program owns them.
@@ -333,7 +341,8 @@ std::vector<const char *> namesOf(psrt_program *program, const std::string &text
     break;
   case Heading::Inputs:
     for (const Input &input : p.inputs) // list an input of several entries once
-      if (std::none_of(result.begin(), result.end(),
+      if (parsed.lists(input, sessionOf(program)) &&
+          std::none_of(result.begin(), result.end(),
                        [&](const char *name) { return name == input.name; }))
         result.push_back(input.name.c_str());
     break;
@@ -361,7 +370,7 @@ std::pair<Dtype, std::vector<int64_t>> describe(psrt_program *program, const std
   }
   if (parsed.heading == Heading::Inputs)
     for (const Input &input : sessionOf(program).getProgram().inputs)
-      if (input.name == name)
+      if (input.name == name && parsed.lists(input, sessionOf(program)))
         return {input.dtype, input.placement.shape};
   if (parsed.heading == Heading::Outputs) {
     const EntryPoint &entry = sessionOf(program).entry(parsed.entry);

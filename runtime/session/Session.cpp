@@ -155,8 +155,7 @@ void Session::recover(const Status &status) {
 const EntryPoint &Session::entry(EntryKind kind) const { return entry(nameOf(kind)); }
 
 const EntryPoint &Session::entry(const std::string &name) const {
-  std::optional<EntryKind> kind = findName<EntryKind>(name);
-  if (const EntryPoint *entry = kind ? program.entry(*kind) : nullptr)
+  if (const EntryPoint *entry = program.entry(name))
     return *entry;
   std::string names;
   for (const EntryPoint &entry : program.entries)
@@ -188,7 +187,7 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
 //===--- inputs -----------------------------------------------------------===//
 
 bool Session::belongs(const Input &input, const EntryPoint &entry, bool cotangents) const {
-  return (input.role == InputRole::Cotangent) == cotangents && includes(input.readers, entry.kind);
+  return (input.role == InputRole::Cotangent) == cotangents && input.isReadBy(entry);
 }
 
 std::vector<const Input *> Session::inputsOf(const EntryPoint &entry, bool cotangents) const {

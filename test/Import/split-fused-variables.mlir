@@ -33,3 +33,50 @@ func.func @gap(%x: tensor<2x8xf32>) -> tensor<2x4xf32> {
   %p = ps.slice %y [0, 0] to [2, 4] by [1, 1] : tensor<2x12xf32> -> tensor<2x4xf32>
   return %p : tensor<2x4xf32>
 }
+
+// A weight that several functions slice in the same way is split in all of them.
+// CHECK: ps.variable parameter @shared.part0
+// CHECK: ps.variable parameter @shared.part1
+ps.variable parameter @shared names ["shared"] init #ps.file<"m.pt2:data/weights/weight_3"> : tensor<8x12xf32>
+
+// CHECK-LABEL: func.func @shared_by_the_model
+// CHECK-NOT: ps.slice
+func.func @shared_by_the_model(%x: tensor<2x8xf32>) -> (tensor<2x4xf32>, tensor<2x8xf32>) {
+  %w = ps.read @shared : tensor<8x12xf32>
+  %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<2x8xf32>, tensor<8x12xf32>) -> tensor<2x12xf32>
+  %p = ps.slice %y [0, 0] to [2, 4] by [1, 1] : tensor<2x12xf32> -> tensor<2x4xf32>
+  %q = ps.slice %y [0, 4] to [2, 12] by [1, 1] : tensor<2x12xf32> -> tensor<2x8xf32>
+  return %p, %q : tensor<2x4xf32>, tensor<2x8xf32>
+}
+// CHECK-LABEL: func.func @shared_by_an_entry
+// CHECK-NOT: ps.slice
+func.func @shared_by_an_entry(%x: tensor<1x8xf32>) -> (tensor<1x4xf32>, tensor<1x8xf32>) attributes {ps.entry} {
+  %w = ps.read @shared : tensor<8x12xf32>
+  %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<1x8xf32>, tensor<8x12xf32>) -> tensor<1x12xf32>
+  %p = ps.slice %y [0, 0] to [1, 4] by [1, 1] : tensor<1x12xf32> -> tensor<1x4xf32>
+  %q = ps.slice %y [0, 4] to [1, 12] by [1, 1] : tensor<1x12xf32> -> tensor<1x8xf32>
+  return %p, %q : tensor<1x4xf32>, tensor<1x8xf32>
+}
+
+// Twin: one function slices the weight in another way, so the weight stays whole.
+// CHECK: ps.variable parameter @other names
+ps.variable parameter @other names ["other"] init #ps.file<"m.pt2:data/weights/weight_4"> : tensor<8x12xf32>
+
+// CHECK-LABEL: func.func @halves
+// CHECK: ps.slice
+func.func @halves(%x: tensor<2x8xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>) {
+  %w = ps.read @other : tensor<8x12xf32>
+  %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<2x8xf32>, tensor<8x12xf32>) -> tensor<2x12xf32>
+  %p = ps.slice %y [0, 0] to [2, 6] by [1, 1] : tensor<2x12xf32> -> tensor<2x6xf32>
+  %q = ps.slice %y [0, 6] to [2, 12] by [1, 1] : tensor<2x12xf32> -> tensor<2x6xf32>
+  return %p, %q : tensor<2x6xf32>, tensor<2x6xf32>
+}
+// CHECK-LABEL: func.func @thirds
+// CHECK: ps.slice
+func.func @thirds(%x: tensor<2x8xf32>) -> (tensor<2x4xf32>, tensor<2x8xf32>) {
+  %w = ps.read @other : tensor<8x12xf32>
+  %y = ps.contract %x [0, 1], %w [1, 2] -> [0, 2] : (tensor<2x8xf32>, tensor<8x12xf32>) -> tensor<2x12xf32>
+  %p = ps.slice %y [0, 0] to [2, 4] by [1, 1] : tensor<2x12xf32> -> tensor<2x4xf32>
+  %q = ps.slice %y [0, 4] to [2, 12] by [1, 1] : tensor<2x12xf32> -> tensor<2x8xf32>
+  return %p, %q : tensor<2x4xf32>, tensor<2x8xf32>
+}

@@ -84,6 +84,11 @@ void addOtherFlags(FlagTable &t, Flags &f, CompileOptions &c) {
   t.add({"inference", "", "compile a program that only evaluates; the model needs no loss",
          ps::Level::Training},
         c.inference);
+  t.add({"entry", "NAME=FILE.pt2",
+         "add an inference entry: another graph over the variables of the model, which may write "
+         "buffers; the host calls the entry by NAME; repeatable",
+         ps::Level::Imported},
+        c.entries);
   t.add({"check", "",
          "enable ./OUT --check, which compares a training step with a one-rank program (stored in "
          "OUT)"},

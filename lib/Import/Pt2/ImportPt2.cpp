@@ -42,8 +42,10 @@ Expected<ExportedProgram> readProgram(const Archive &archive) {
 /// Builds the module of one program.
 class ModuleBuilder {
 public:
-  ModuleBuilder(MLIRContext &context, const ExportedProgram &program, const SizeBinding &sizes)
-      : program(program), b(&context), table(getConverterTable()),
+  /// `buffers`: see ImportOptions.
+  ModuleBuilder(MLIRContext &context, const ExportedProgram &program, const SizeBinding &sizes,
+                const std::vector<std::string> &buffers)
+      : program(program), buffers(buffers), b(&context), table(getConverterTable()),
         graph(program.graph, sizes, table, b) {}
 
   OwningOpRef<ModuleOp> build(const Archive &archive) {
@@ -56,7 +58,7 @@ public:
     std::string missing = describeUnsupported(program.graph, outputs, table, graph.getSizes());
     if (!missing.empty())
       return emitError(loc) << missing, OwningOpRef<ModuleOp>();
-    Expected<VariableTable> created = VariableTable::create(program, archive, findWritten(), b);
+    Expected<VariableTable> created = VariableTable::create(program, archive, findVariables(), b);
     if (!created)
       return emitError(loc) << llvm::toString(created.takeError()), OwningOpRef<ModuleOp>();
     variables = std::move(*created);
@@ -98,6 +100,16 @@ private:
       if (graph.getViews().isWritten(name.first()))
         written.insert(name.first());
     return written;
+  }
+
+  /// Returns the inputs of the graph that are state and must stay variables: the graph or another
+  /// entry writes them.
+  llvm::StringSet<> findVariables() {
+    llvm::StringSet<> found = findWritten();
+    for (const InputSpec &input : program.inputs)
+      if (input.kind == InputSpec::Buffer && llvm::is_contained(buffers, input.target))
+        found.insert(input.name);
+    return found;
   }
 
   static bool isMutation(const OutputSpec &output) {
@@ -200,6 +212,7 @@ private:
   }
 
   const ExportedProgram &program;
+  const std::vector<std::string> &buffers;
   OpBuilder b;
   ConverterTable table;
   GraphConverter graph;
@@ -228,7 +241,7 @@ OwningOpRef<ModuleOp> importPt2(MLIRContext &context, StringRef path, const Impo
       *program, {options.dims, options.batch, options.batchDims, options.batchFactor}, notes);
   if (!sizes)
     return report(sizes.takeError());
-  return ModuleBuilder(context, *program, *sizes).build(*archive);
+  return ModuleBuilder(context, *program, *sizes, options.buffers).build(*archive);
 }
 
 } // namespace parashard::import

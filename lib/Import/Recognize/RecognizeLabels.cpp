@@ -1,5 +1,6 @@
 // Finds the inputs that are labels or token ids, their ranges, and whether the model shifts its
 // labels.
+#include "dialects/ps/Entries.h"
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
 #include "llvm/ADT/SetVector.h"
@@ -270,6 +271,8 @@ void recognizeLabels(ModuleOp module) {
       marks.addLabels(op);
       losses.push_back(op);
     });
+    if (ps::isInferenceEntry(function))
+      continue;
     if (std::optional<StringRef> shift = recognize::nameShift(losses))
       module->setAttr(kLabelsMark, StringAttr::get(module.getContext(), *shift));
   }

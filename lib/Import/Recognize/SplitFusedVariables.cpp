@@ -1,6 +1,8 @@
 // Splits weights whose matmul result is only used in slices: fused q, k, v; fused gate and up.
 #include "lib/Import/Recognize/Matching.h"
 #include "parashard/Import.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -30,16 +32,18 @@ public:
         ++useCounts[use.getSymbolRef().getRootReference()];
   }
 
-  /// Returns the variable of `read` if the variable can be split, else null. `read` must be the
-  /// only read of the variable and have a single use. The initial value must be a whole tensor in a
-  /// file.
+  unsigned countUses(ps::ReadOp read) const {
+    return useCounts.lookup(read.getVariableAttr().getAttr());
+  }
+
+  /// Returns the variable of `read` if the variable can be split, else null. `read` must have a
+  /// single use. The initial value must be a whole tensor in a file.
   ps::VariableOp getSplittable(ps::ReadOp read) const {
     auto symbol = read ? read.getVariableAttr() : FlatSymbolRefAttr();
     auto variable = symbol ? symbols.lookup<ps::VariableOp>(symbol.getAttr()) : ps::VariableOp();
     auto file =
         variable ? dyn_cast_if_present<ps::FileAttr>(variable.getInitAttr()) : ps::FileAttr();
-    bool splittable = file && file.getLower().empty() && read->hasOneUse() &&
-                      useCounts.lookup(symbol.getAttr()) == 1;
+    bool splittable = file && file.getLower().empty() && read->hasOneUse();
     return splittable ? variable : ps::VariableOp();
   }
 
@@ -146,12 +150,26 @@ Value readPart(OpBuilder &b, Location loc, ps::VariableOp part) {
                             FlatSymbolRefAttr::get(part.getSymNameAttr()), Value());
 }
 
-void rewrite(Fused &f, Variables &variables) {
-  auto weight = variables.getSplittable(f.weight);
-  auto bias = f.bias ? variables.getSplittable(f.bias) : ps::VariableOp();
-  SmallVector<ps::VariableOp> weights = makeParts(weight, f.weightDim, f.ranges), biases;
-  if (bias)
-    biases = makeParts(bias, 0, f.ranges);
+/// The matmuls of one fused weight: one in `@forward`, and one in each inference entry that uses
+/// the weight.
+using Group = SmallVector<Fused, 1>;
+
+/// Returns true if the matmuls of a group use the same slices and the same bias, and if the weight
+/// and the bias have no other uses.
+bool isSplittable(const Group &group, const Variables &variables) {
+  llvm::SmallPtrSet<Operation *, 4> functions;
+  Fused first = group.front();
+  auto getBias = [](Fused f) { return f.bias ? f.bias.getVariableAttr() : FlatSymbolRefAttr(); };
+  for (Fused f : group)
+    if (!functions.insert(f.contract->getParentOp()).second || f.weightDim != first.weightDim ||
+        f.ranges != first.ranges || getBias(f) != getBias(first))
+      return false;
+  return variables.countUses(first.weight) == group.size() &&
+         (!first.bias || variables.countUses(first.bias) == group.size());
+}
+
+/// Replaces a fused matmul by one matmul per part.
+void rewrite(Fused &f, ArrayRef<ps::VariableOp> weights, ArrayRef<ps::VariableOp> biases) {
   OpBuilder b(f.add ? f.add.getOperation() : f.contract.getOperation());
   Location loc = f.contract.getLoc();
   int64_t last = getType(f.contract.getResult()).getRank() - 1;
@@ -162,7 +180,7 @@ void rewrite(Fused &f, Variables &variables) {
     Value y = ps::ContractOp::create(b, loc, lhs, f.contract.getLhsLabels(), rhs,
                                      f.contract.getRhsLabels(), f.contract.getResultLabels())
                   .getResult();
-    if (bias)
+    if (f.bias)
       y = ps::AddOp::create(b, f.add.getLoc(), y,
                             ps::BroadcastOp::create(b, f.add.getLoc(), getType(y),
                                                     readPart(b, f.bias.getLoc(), biases[i]),
@@ -173,6 +191,17 @@ void rewrite(Fused &f, Variables &variables) {
   }
   for (ps::SliceOp slice : f.slices)
     eraseDead(slice);
+}
+
+void split(Group &group, Variables &variables) {
+  Fused first = group.front();
+  ps::VariableOp weight = variables.getSplittable(first.weight);
+  ps::VariableOp bias = first.bias ? variables.getSplittable(first.bias) : ps::VariableOp();
+  SmallVector<ps::VariableOp> weights = makeParts(weight, first.weightDim, first.ranges), biases;
+  if (bias)
+    biases = makeParts(bias, 0, first.ranges);
+  for (Fused &fused : group)
+    rewrite(fused, weights, biases);
   variables.erase(weight);
   if (bias)
     variables.erase(bias);
@@ -182,17 +211,19 @@ void rewrite(Fused &f, Variables &variables) {
 } // namespace recognize
 
 int64_t splitFusedVariables(ModuleOp module) {
-  SmallVector<ps::ContractOp> candidates;
-  module.walk([&](ps::ContractOp op) { candidates.push_back(op); });
+  llvm::MapVector<Attribute, recognize::Group> groups; ///< by the symbol of the weight
   recognize::Variables variables(module);
-  int64_t count = 0;
-  for (ps::ContractOp contract : candidates) {
+  module.walk([&](ps::ContractOp contract) {
     recognize::Fused fused;
-    if (!recognize::match(contract, variables, fused))
-      continue;
-    recognize::rewrite(fused, variables);
-    ++count;
-  }
+    if (recognize::match(contract, variables, fused))
+      groups[fused.weight.getVariableAttr()].push_back(std::move(fused));
+  });
+  int64_t count = 0;
+  for (auto &[symbol, group] : groups)
+    if (recognize::isSplittable(group, variables)) {
+      recognize::split(group, variables);
+      ++count;
+    }
   return count;
 }
 
