@@ -55,14 +55,17 @@ def find_installed(name):
     return tool
 
 
-def run(tool, archive, arguments, kept, repeated):
+def run(tool, archive, arguments, kept, repeated, entries=None):
     """Runs a tool on an archive. Emits the warnings of the tool as Python warnings.
 
     If the tool fails, copies the archive to the path `kept`, and raises CompileError. The error has a command line that reproduces
-    the failure, with the copied archive and the arguments `repeated`.
+    the failure, with the copied archive and the arguments `repeated`. entries: the archives of further entries, by name.
     """
+    arguments = [*arguments, *flag_entries(entries)]
     done = subprocess.run([tool, str(archive), *arguments, "--messages", "json"], capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
+        copies = {name: shutil.copy(path, kept.with_suffix(f".{name}.pt2")) for name, path in (entries or {}).items()}
+        repeated = [*repeated, *flag_entries(copies)]
         kept = str(shutil.copy(archive, kept))
         diagnostics = read_diagnostics(done.stderr.replace(str(archive), kept))
         raise CompileError(diagnostics, shlex.join([str(tool), kept, *repeated]))
@@ -84,6 +87,11 @@ def read_diagnostics(text):
         if values["severity"] != "progress":
             result.append(Diagnostic.from_values(values))
     return result
+
+
+def flag_entries(entries):
+    """Returns the arguments of ps-compile for further entries."""
+    return [flag for name, path in (entries or {}).items() for flag in ("--entry", f"{name}={path}")]
 
 
 def count_own_frames():
@@ -119,37 +127,39 @@ def describe_plan(archive, arguments):
         return path.read_text()
 
 
-def hash_program(archive, flags, tool):
+def hash_program(archives, flags, tool):
     """Returns the name of a program in the cache.
 
-    The name depends on all parts of the archive except the values of weights and of the example, on the flags, and on the file of
+    The name depends on all parts of the archives except the values of weights and of the examples, on the flags, and on the file of
     ps-compile, which each build changes.
     """
     state = hashlib.sha256()
-    with zipfile.ZipFile(archive) as parts:
-        for entry in sorted(parts.infolist(), key=lambda part: part.filename):
-            name = entry.filename.split("/", 1)[-1]  # without the folder, which has the archive's name
-            if not name.startswith(("data/weights/", "data/sample_inputs/", ".data/serialization_id")):
-                state.update(f"{name} {entry.CRC} {entry.file_size}\n".encode())
+    for archive in archives:
+        with zipfile.ZipFile(archive) as parts:
+            for entry in sorted(parts.infolist(), key=lambda part: part.filename):
+                name = entry.filename.split("/", 1)[-1]  # without the folder, which has the archive's name
+                if not name.startswith(("data/weights/", "data/sample_inputs/", ".data/serialization_id")):
+                    state.update(f"{name} {entry.CRC} {entry.file_size}\n".encode())
     build = os.stat(tool)
     state.update(repr((flags, str(tool), build.st_size, build.st_mtime_ns)).encode())
     return state.hexdigest()[:32]
 
 
-def compile_archive(archive, flags):
+def compile_archive(archive, flags, entries=None):
     """Compiles an archive (.pt2) to a library, or finds the library in the cache. Returns the path.
 
-    flags: arguments of ps-compile. The library has no weights. Raises CompileError if ps-compile refuses the model or a flag.
+    flags: arguments of ps-compile. entries: the archives of further entries, by name. The library has no weights. Raises CompileError
+    if ps-compile refuses the model or a flag.
     """
     tool = find_installed("ps-compile")
     flags = [*flags, "--weights", "none", "--init", "zeros"]
-    library = cache_folder() / f"{hash_program(archive, flags, tool)}.so"
+    library = cache_folder() / f"{hash_program([archive, *(entries or {}).values()], flags + list(entries or {}), tool)}.so"
     if library.exists():
         return library
     with tempfile.TemporaryDirectory(dir=make_cache_folder()) as folder, lock(library.with_suffix(".lock")):
         if library.exists():
             return library
         output = pathlib.Path(folder) / library.name
-        run(tool, archive, ["-o", str(output), *flags], library.with_suffix(".pt2"), ["-o", "model.so", *flags])
+        run(tool, archive, ["-o", str(output), *flags], library.with_suffix(".pt2"), ["-o", "model.so", *flags], entries)
         os.replace(output, library)
     return library

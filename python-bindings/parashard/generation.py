@@ -1,4 +1,4 @@
-"""Generation with Hugging Face's own code: the logits come from a compiled model, which is evaluated at its compiled length."""
+"""Generation with Hugging Face's own code: the logits come from a compiled model, with or without a KV cache."""
 
 import torch
 
@@ -8,18 +8,34 @@ __all__ = ["generate"]
 
 
 def generate(model, original, inputs, options):
-    """Runs `generate` of a Hugging Face model with the logits of a compiled model, without a KV cache. Returns the result of `generate`.
+    """Runs `generate` of a Hugging Face model with the logits of a compiled model. Returns the result of `generate`.
+
+    Hugging Face's code passes all tokens of a sequence each time (use_cache=False). `CachedLogits` keeps the KV cache of the program.
 
     model: a `CompiledModel` in evaluation mode. original: (class, configuration, generation configuration) of the module that was
     compiled. inputs: the token ids, or None. options: the keyword arguments of generate().
     """
-    if options.get("use_cache"):
-        raise Unsupported("use_cache=True: generation has no KV cache yet; omit it")
     kind, config, generation_config = original
     with torch.device("meta"):  # the parameters are in the program
-        shell = make_shell(kind, Logits(model))(config)
+        shell = make_shell(kind, choose_logits(model, options))(config)
     shell.generation_config = generation_config
     return shell.eval().generate(inputs, **{**options, "use_cache": False})
+
+
+def choose_logits(model, options):
+    """Returns the object that computes logits. Uses the KV cache if the program has one, unless the options contain use_cache=False."""
+    has_cache = "decode" in model._program.names("entries")
+    if not has_cache and options.get("use_cache"):
+        raise Unsupported(
+            "use_cache=True: the model was compiled without a KV cache; pass generation={\"batch_size\": B, \"max_length\": L} to "
+            "parallelize, or omit use_cache"
+        )
+    if not has_cache or not options.get("use_cache", True):
+        return Logits(model)
+    given = [name for name in ("assistant_model", "prompt_lookup_num_tokens", "past_key_values") if options.get(name) is not None]
+    if given:
+        raise Unsupported(f"{given[0]} is not supported with a KV cache; omit it, or pass use_cache=False")
+    return CachedLogits(model._program)
 
 
 def make_shell(kind, logits):
@@ -78,3 +94,55 @@ class Logits:
             padded[name][:count, : value.shape[1]] = value
         outputs = self.model(**padded)
         return (outputs[1] if isinstance(outputs, tuple) else outputs).logits[:count]  # with a criterion: (loss, outputs)
+
+
+class CachedLogits:
+    """Computes the logits of the last tokens with the entries `prefill` and `decode` of a program, which share a KV cache."""
+
+    def __init__(self, program):
+        self.program = program
+        self.rows, self.length = program.describe("inputs:prefill", "input_ids")[1]
+        self.cached = None  # the tokens, mask and positions whose keys and values are in the cache
+
+    def compute(self, tokens, mask, positions):
+        """Returns the logits [rows, 1, vocabulary] of the last tokens.
+
+        If each row continues the row of the last call by one token, only this token is evaluated. Otherwise, as after a change of the
+        order of beams, all tokens are evaluated.
+        """
+        count, length = tokens.shape
+        if count > self.rows or length > self.length:
+            raise InputError(
+                f"generate() needs a KV cache for {count} sequences of {length} tokens, but generation= of parallelize has a batch_size "
+                f"of {self.rows} and a max_length of {self.length}; choose larger sizes, or pass use_cache=False"
+            )
+        mask = torch.ones_like(tokens) if mask is None else mask
+        positions = (mask.cumsum(1) - 1).clamp(min=0) if positions is None else positions.expand(count, length)
+        now = [tokens, mask, positions]
+        continues = self.cached is not None and all(torch.equal(old, new[:, :-1]) for old, new in zip(self.cached, now))
+        self.cached = None  # until the call succeeds
+        entry, start = ("decode", length - 1) if continues else ("prefill", 0)
+        logits = self.call(entry, tokens[:, start:], mask, positions[:, start:], length - 1)
+        self.cached = [value.clone() for value in now]
+        return logits[:count, None]
+
+    def call(self, entry, tokens, mask, positions, slot):
+        """Runs an entry on padded inputs. slot: the slot of the last token in the cache."""
+        width = self.length if entry == "prefill" else 1
+        inputs = {
+            "input_ids": self.pad(tokens, width),
+            "attention_mask": self.pad(mask, self.length),
+            "position_ids": self.pad(positions, width),
+            "cache_slot": torch.tensor([slot]),
+        }
+        known = self.program.names(f"inputs:{entry}")  # without inputs that the model does not use
+        output = self.program.names(f"outputs:{entry}")[0]
+        dtype, shape = self.program.describe(f"outputs:{entry}", output)
+        logits = torch.empty(shape, dtype=getattr(torch, dtype))
+        self.program.call(entry, 0, {name: value for name, value in inputs.items() if name in known}, {output: logits})
+        return logits
+
+    def pad(self, value, width):
+        padded = torch.zeros(self.rows, width, dtype=torch.int64)
+        padded[: value.shape[0], : value.shape[1]] = value
+        return padded

@@ -7,6 +7,7 @@ import tempfile
 
 import torch
 
+from parashard.caching import Generation, export_entries
 from parashard.compiler import compile_archive
 from parashard.deferred import draw_parameters, is_deferred
 from parashard.drives import AutogradDrive, StepDrive
@@ -23,7 +24,7 @@ __all__ = ["parallelize"]
 
 def parallelize(
     plan, model, optimizer_fn, lr_scheduler_fn=None, dataset=None, *,
-    example=None, batch_size=None, criterion=None, drive=None, keep_outputs=(), threads=0, seed=0, loader_options=None,
+    example=None, batch_size=None, criterion=None, drive=None, keep_outputs=(), threads=0, seed=0, loader_options=None, generation=None,
 ):  # fmt: skip
     """Compiles a model for the ranks of a plan. Returns (model, optimizer), and then the scheduler and the data loader if requested.
 
@@ -46,6 +47,8 @@ def parallelize(
     seed: the seed of dropout masks and of the order of the data.
     loader_options: options of torch.utils.data.DataLoader for the data loader, such as {"num_workers": 2}. The loader has a
         state_dict(), and continues in the middle of an epoch.
+    generation: {"batch_size": B, "max_length": L} lets generate() of a causal language model of Hugging Face use a KV cache, for B
+        sequences of up to L tokens.
 
     The training loop of PyTorch does not change: `loss = criterion(model(x), y)`, `loss.backward()`, `optimizer.step()`,
     `optimizer.zero_grad()`.
@@ -67,7 +70,7 @@ def parallelize(
     groups = compile_groups(model, optimizer)
     with add_loss(model, criterion) if criterion else contextlib.nullcontext():
         inputs = name_inputs(model, example)
-        compiled = compile_model(plan, model, groups, inputs, drive, {"threads": threads, "seed": seed}, keep_outputs)
+        compiled = compile_model(plan, model, groups, inputs, drive, {"threads": threads, "seed": seed}, keep_outputs, generation)
     optimizer = Optimizer(compiled, optimizer, groups)
     result = [compiled, optimizer]
     if lr_scheduler_fn:
@@ -77,11 +80,11 @@ def parallelize(
     return tuple(result)
 
 
-def compile_model(plan, model, groups, inputs, drive, options, keep_outputs=()):
+def compile_model(plan, model, groups, inputs, drive, options, keep_outputs=(), generation=None):
     """Returns a `CompiledModel` with the weights of `model`.
 
     groups: the `CompiledGroups` of its optimizer; None: the program only evaluates. inputs: an example of the whole batch, by name.
-    options: the options of the program. keep_outputs: as in `parallelize`.
+    options: the options of the program. keep_outputs, generation: as in `parallelize`.
     """
     check_data(model)
     micro_batches = count_micro_batches(plan, inputs)
@@ -92,7 +95,9 @@ def compile_model(plan, model, groups, inputs, drive, options, keep_outputs=()):
         names, spec = list_outputs(exported.program)
         loss = choose_loss(plan, exported, names, drive) if groups else None
         arguments = flag_training(names, loss, groups, keep_outputs) if groups else ["--inference"]
-        library = compile_archive(exported.path, [*plan.arguments(), *arguments])
+        entries = export_entries(model, Generation.of(generation), pathlib.Path(folder)) if generation else {}
+        arguments += ["--batch-dim", "cache_slot=none"] if entries else []
+        library = compile_archive(exported.path, [*plan.arguments(), *arguments], entries)
     program = _runtime.Program(str(library), ranks=plan.ranks, job=job, **options)
     positions = label_outputs(names, program.names(f"outputs:{'forward' if groups and not loss else 'evaluate'}"))
     outputs = list(dict.fromkeys(name for name in positions if name is not None))  # each once

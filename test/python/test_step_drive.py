@@ -1,11 +1,13 @@
 """The step drive of the Python package: the loss is in the graph, the loop is PyTorch's, and any plan equals PyTorch."""
 
 import sys
+from unittest import mock
 
 import models
 import pytest
 import torch
 from conftest import package_folder
+from lanes import full
 
 sys.path.insert(0, str(package_folder()))
 import parashard
@@ -422,6 +424,42 @@ def make_language_model(kind):
     ))  # fmt: skip
 
 
+@pytest.mark.parametrize("kind, plan", [("gpt2", "dp=2,tp=2"), full("llama", "dp=1"), full("llama", Plan("pp=2", micro_batches=2))])
+def test_generation_with_a_cache(kind, plan):
+    """With a KV cache, the tokens equal those of Hugging Face, also for padded prompts and after a step of training."""
+    expected = make_language_model(kind).train()
+    model, optimizer = parashard.parallelize(plan, expected, sgd, example=draw(0), generation={"batch_size": 4, "max_length": 20})
+    reference = sgd(expected)
+    prompts, short = draw(5)["input_ids"][:3, :5], torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
+    common = {"max_new_tokens": 12, "pad_token_id": 0}
+    for step in range(2):
+        model.eval(), expected.eval()
+        entries = []
+        program, call = model._program, model._program.call
+        with mock.patch.object(model, "_program", wraps=program) as spy:
+            spy.call.side_effect = lambda entry, *arguments: (entries.append(entry), call(entry, *arguments))
+            for options in ({}, {"attention_mask": short}, {"do_sample": True, "top_k": 20}):
+                tokens = []
+                for module in (model, expected):
+                    torch.manual_seed(7)
+                    tokens.append(module.generate(prompts, use_cache=True, **common, **options))
+                assert torch.equal(*tokens), (step, options)
+        assert entries.count("prefill") == 3 and entries.count("decode") > 25, entries
+        beams = [module.generate(prompts[:2], num_beams=2, **common) for module in (model, expected)]
+        assert torch.equal(*beams)
+        for module, update in ((model.train(), optimizer), (expected.train(), reference)):
+            module(**draw(0)).loss.backward()
+            update.step()
+            update.zero_grad()
+    model.eval()
+    with pytest.raises(parashard.InputError, match="batch_size of 4 and a max_length of 20"):
+        model.generate(prompts, max_new_tokens=30, eos_token_id=-1, pad_token_id=0)
+    with pytest.raises(parashard.Unsupported, match="assistant_model is not supported with a KV cache"):
+        model.generate(prompts, assistant_model=expected)
+    with pytest.raises(parashard.InputError, match="expected {\"batch_size\": B, \"max_length\": L}"):
+        parashard.parallelize("dp=1", expected, sgd, example=draw(0), generation=[4, 20])
+
+
 @pytest.mark.parametrize("kind, plan, drive", [("gpt2", "dp=2,tp=2", None), ("llama", Plan("pp=2", micro_batches=2), None), ("llama", "tp=2", "autograd")])
 def test_generation(kind, plan, drive):
     """Greedy, sampled and beam searches equal those of Hugging Face token for token, also after a step of training."""
@@ -443,7 +481,7 @@ def test_generation(kind, plan, drive):
         assert torch.equal(*tokens), options
     with pytest.raises(parashard.InputError, match="compiled for 16"):
         model.generate(prompts, max_new_tokens=20, pad_token_id=0, eos_token_id=-1)
-    with pytest.raises(parashard.Unsupported, match="no KV cache"):
+    with pytest.raises(parashard.Unsupported, match="without a KV cache; pass generation="):
         model.generate(prompts, use_cache=True)
     with pytest.raises(parashard.Unsupported, match="padded prompts"):
         model.generate(prompts, attention_mask=torch.tensor([[0, 1, 1, 1, 1]] * 3), pad_token_id=0)
