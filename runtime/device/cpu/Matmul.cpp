@@ -1,6 +1,7 @@
 // Creates and runs oneDNN matmul primitives.
 #include "runtime/device/cpu/Matmul.h"
 #include "runtime/core/Status.h"
+#include <algorithm>
 #include <dlfcn.h>
 
 namespace psrt {
@@ -44,6 +45,17 @@ memory::data_type toDnnl(Dtype dtype) {
   return dtype == Dtype::BF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
+/// Describes a matrix. The stride of a single row can be any number, because nothing is behind it.
+/// oneDNN computes a matrix whose stride of rows is below its number of columns with a slow
+/// reference kernel, so such a row gets the stride of a dense matrix. Example: the query of one
+/// token.
+static memory::desc describe(Dtype dtype, int64_t rows, int64_t columns,
+                             std::array<int64_t, 2> strides) {
+  if (rows == 1)
+    strides[0] = std::max(strides[0], columns * strides[1]);
+  return {{rows, columns}, toDnnl(dtype), memory::dims{strides[0], strides[1]}};
+}
+
 const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
   std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<MatmulPrimitive> &slot = primitives[shape];
@@ -52,15 +64,11 @@ const MatmulPrimitive *MatmulCache::get(const MatmulShape &shape) {
   OneOpenMPThread alone;
   auto result = std::make_unique<MatmulPrimitive>();
   result->index = int(primitives.size()) - 1;
-  auto desc = [](Dtype dtype, int64_t rows, int64_t columns,
-                 const std::array<int64_t, 2> &strides) {
-    return memory::desc({rows, columns}, toDnnl(dtype), memory::dims{strides[0], strides[1]});
-  };
-  result->lhs = desc(shape.dtype, shape.m, shape.k, shape.lhs);
-  result->rhs = desc(shape.dtype, shape.k, shape.n, shape.rhs);
-  result->out = desc(shape.outDtype, shape.m, shape.n, shape.out);
+  result->lhs = describe(shape.dtype, shape.m, shape.k, shape.lhs);
+  result->rhs = describe(shape.dtype, shape.k, shape.n, shape.rhs);
+  result->out = describe(shape.outDtype, shape.m, shape.n, shape.out);
   if (shape.bias)
-    result->bias = desc(Dtype::F32, 1, shape.n, {shape.n, 1});
+    result->bias = describe(Dtype::F32, 1, shape.n, {shape.n, 1});
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (shape.accumulate) {
