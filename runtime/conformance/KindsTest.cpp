@@ -133,11 +133,11 @@ TEST(Kinds, AnUnknownNameListsTheKnownOnes) {
   EXPECT_EQ(errorWith("step+sum", "step+mean"),
             "the program has the loss_average \"mean\"; expected step, sum or micro-batch");
   EXPECT_EQ(errorWith("\"evaluate\"", "\"evaluate+all\""),
-            "the program has the entry \"all\"; expected step, evaluate, forward, backward or "
-            "update");
+            "the program has the entry \"all\"; expected step, evaluate, forward, "
+            "backward, update or inference");
   EXPECT_EQ(errorWith("\"backward\"", "\"back\""),
-            "the program has the entry \"back\"; expected step, evaluate, forward, backward or "
-            "update");
+            "the program has the entry \"back\"; expected step, evaluate, forward, "
+            "backward, update or inference");
   EXPECT_EQ(errorWith(R"("kind": "max")", R"("kind": "mean")"),
             "all_reduce has the reduction \"mean\"; expected sum, max or min");
   EXPECT_EQ(errorWith("cuda:sm_90a", "rocm:gfx90a"),

@@ -45,7 +45,7 @@ memory::data_type toDnnl(Dtype dtype) {
   return dtype == Dtype::BF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-/// Describes a matrix. The stride of a single row can be any number, because nothing is behind it.
+/// Describes a matrix. The stride of a single row can be any number, because no row follows it.
 /// oneDNN computes a matrix whose stride of rows is below its number of columns with a slow
 /// reference kernel, so such a row gets the stride of a dense matrix. Example: the query of one
 /// token.
