@@ -119,6 +119,7 @@ class Biased(torch.nn.Module):
         return F.mse_loss(self.out(attended.transpose(1, 2).flatten(2)), y)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
 @pytest.mark.parametrize("groups,written_out", [(HEADS, False), (2, False), (HEADS, True)])
 def test_trained_attention_bias(tmp_path, groups, written_out, mesh):

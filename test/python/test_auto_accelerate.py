@@ -237,6 +237,7 @@ def run_sample(function, model, **options):
     return names["train"](model, Samples(), **options)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("strategy, ranks", [
     (["parallel_mode", "zero1"], 2),
     (["parallel_mode", "fsdp"], 2),
@@ -325,9 +326,9 @@ def test_a_saved_strategy(strategy, tmp_path, monkeypatch):
     """A file is loaded as the same plan, and ps-compile --plan makes the program of the package, compared before its code is generated."""
     made = []
 
-    def compile_archive(archive, flags):
+    def compile_archive(archive, flags, entries):
         shutil.copy(archive, tmp_path / "model.pt2")
-        made.append((compile_program(archive, flags), flags))
+        made.append((compile_program(archive, flags, entries), flags))
         return made[-1][0]
 
     compile_program = parallel.compile_archive

@@ -82,6 +82,7 @@ def test_averages_equal_pytorch(tmp_path, name, mesh, micro_batches):
     assert [last["eval_loss"], last["eval_loss_ema"]] == [pytest.approx(float(v), rel=1e-8) for v in losses.values()]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh,flags,dtype", [
     ("dp=1", ("--precision", "bf16"), torch.float32), ("dp=2", ("--precision", "bf16", "--zero", "1"), torch.float32),
     ("dp=2", ("--precision", "fp16", "--zero", "3"), torch.float32), ("pp=2", ("--precision", "bf16"), torch.float32),

@@ -434,6 +434,7 @@ class Regularised(torch.nn.Module):
         return self.dropout(self.dropout(self.linear(x)).relu()).square().mean()
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("p,mode,warns", [(0.25, "eval", True), (0.25, "train", False), (0.0, "eval", False)])
 def test_export_in_eval_mode_warns_once(tmp_path, p, mode, warns):
     module = getattr(Regularised(p), mode)()

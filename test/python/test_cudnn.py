@@ -27,6 +27,7 @@ def fake(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name,mesh", [("resnet", "dp=1"), ("mobile", "dp=2"), ("unet", "dp=1")])
 def test_equals_pytorch(tmp_path, exports, monkeypatch, name, mesh):
     """Models with strided, depthwise, dilated and transposed convolutions."""

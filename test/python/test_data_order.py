@@ -44,6 +44,7 @@ def expected_losses(model, tokens, rows, epochs, next_token):
     return losses
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     "name,mesh,batch,micro_batches",
     [

@@ -379,6 +379,7 @@ def in_autocast(model, h):
     return h.square().mean()
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("function", [queue, part_of_another, through_a_view, through_detach, of_a_detach, entropies, in_autocast, autocast_within])
 def test_untracked_writes(tmp_path, function):
     model, x = Apply(function), torch.randn(8, 6)

@@ -147,6 +147,7 @@ def test_copies_that_cannot_be_hidden_are_not_offloaded(made):
     assert said.returncode == 0 and "--offload activations changes nothing" in said.stderr and "activations=all" in said.stderr
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("plan", ["averages", "bf16", "1f1b"])
 def test_used_memory_equals_the_plan(made, plan):
     folder, compile_plan = made

@@ -166,6 +166,7 @@ def test_evaluated_equals_pytorch(evaluated, name):
         torch.testing.assert_close(evaluated[f"{name}_{i}.grad"], gradient, rtol=1e-6, atol=1e-6 * float(gradient.abs().max()))
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh", ["dp=1", "tp=2"])
 def test_compiled_equals_pytorch(tmp_path, mesh):
     """Runs one step of all cases in f32. The errors of gradients are at most about four times PyTorch's f32 errors."""

@@ -104,6 +104,7 @@ def is_beside(events):
     return False
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("flags", [(), SP], ids=["tp", "sp"])
 def test_processes_and_their_trace(tmp_path, flags):
     """With processes over TCP, results have the same bits, --check-memory passes, and collectives run during matmuls."""

@@ -136,6 +136,7 @@ def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, schedule, chunks)
             assert (cut.gradients[name] - gradient).norm() <= 1e-4 * gradient.norm() + 1e-7, name
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh, schedule, chunks", [("pp=2", "1f1b", 1), ("pp=4", "zb-h1", 1), ("pp=2", "zb-v", 2), ("dp=2,pp=2", "gpipe", 1)])
 def test_the_measured_step(tmp_path, exports, mesh, schedule, chunks):
     """The number of micro-batches with saved activations in a trace equals the plan. ps-timeline draws the step like the plan."""

@@ -74,6 +74,7 @@ def test_without_a_network_cost_only_compute_and_the_bubble_remain(gpt, tmp_path
     assert parts["bubble"] + parts["imbalance"] >= 0.9 * alone / 2
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("faster", [{"matmul": {"f32": {"peak": "2TFLOP/s"}}}, {"memory_bandwidth": "2000000TB/s"}])
 def test_a_faster_device_is_never_slower(gpt, tmp_path, faster):
     for flags in PLANS:

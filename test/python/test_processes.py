@@ -389,6 +389,7 @@ def test_folder_that_is_not_shared_is_refused_at_the_start(two_hosts, program, b
 # ---- errors of users ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("how", ["mpirun", "torchrun"])
 def test_another_number_of_processes_is_refused(tmp_path, program, how):
     launcher, environment = launch(how, 3)

@@ -50,6 +50,7 @@ def with_dropout(tmp_path_factory):
     return archive, batches, oracle.train_compiled(folder, archive, batches, "dp=1", 2, oracle.OPTIMIZERS["sgd"][0])
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("mesh, flags", [
     ("tp=2", ()), ("tp=4", ("--recompute", "full")), ("dp=2,tp=2", ("--zero", 3)), ("pp=2,tp=2", ("--schedule", "zb-h1"))])  # fmt: skip
 def test_dropout_equals_one_rank(tmp_path, with_dropout, mesh, flags):

@@ -78,6 +78,7 @@ def clipping(make, most, norms):
     return build
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("name, mesh, stage", [
     ("gpt2", "dp=2,pp=2", 2), ("gpt2", "pp=2,tp=2", 0), ("bart", "pp=3", 0), ("gpt2", "dp=4", 1), ("gpt2", "dp=2,tp=2", 3),
     ("llama", "dp=2,pp=2", 3)])  # fmt: skip
