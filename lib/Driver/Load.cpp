@@ -83,9 +83,9 @@ static llvm::StringSet<> findWrittenBuffers(ModuleOp module) {
   return names;
 }
 
-/// Imports a model and its inference entries. --batch and --dim are for the model; entries keep the
-/// sizes of their export. Imports all files a second time if some graph writes
-/// buffers, because the other graphs must not turn these buffers into constants.
+/// Imports a model and its inference entries. --batch and --dim apply to the model; entries keep
+/// the sizes of their export. If a graph writes buffers, imports all files a second time, because
+/// the other graphs must not turn these buffers into constants.
 static OwningOpRef<ModuleOp> importEntries(MLIRContext &context, const CompileOptions &options,
                                            std::vector<std::string> &notes) {
   std::vector<std::string> names{""}, files{options.model};
@@ -96,9 +96,9 @@ static OwningOpRef<ModuleOp> importEntries(MLIRContext &context, const CompileOp
   ImportOptions import = getImportOptions(options), ofEntry;
   ofEntry.batchDims = import.batchDims;
   std::vector<OwningOpRef<ModuleOp>> modules(files.size());
-  auto importAll = [&](std::vector<std::string> &told) {
+  auto importAll = [&](std::vector<std::string> &reported) {
     for (auto [i, file] : llvm::enumerate(files))
-      if (modules[i] = importPt2(context, file, i == 0 ? import : ofEntry, told); !modules[i])
+      if (modules[i] = importPt2(context, file, i == 0 ? import : ofEntry, reported); !modules[i])
         return false;
     return true;
   };

@@ -26,7 +26,8 @@ public:
         return failure();
     auto function = source.lookupSymbol<func::FuncOp>("forward");
     if (Operation *known = symbols.lookup(name))
-      return fail(function.getLoc(), known) << "needs the name, which something else has";
+      return fail(function.getLoc(), known)
+             << "has the name of something else in the model; give the entry another name";
     function.walk([&](Operation *op) {
       if (auto symbol = op->getAttrOfType<FlatSymbolRefAttr>("variable"))
         if (Attribute other = renamed.lookup(symbol))
@@ -89,7 +90,8 @@ private:
   LogicalResult move(VariableOp variable, const std::string &symbol) {
     if (Operation *known = symbols.lookup(symbol))
       return fail(variable.getLoc(), known)
-             << "has a variable @" << symbol << ", and something else has this name; rename it";
+             << "has a variable @" << symbol
+             << ", which is the name of something else in the model; rename the variable";
     rename(variable, symbol);
     Operation *last = nullptr;
     for (auto each : module.getOps<VariableOp>())

@@ -1,6 +1,7 @@
 // ps-autodiff: replaces @forward by @micro_batch (forward and backward), @evaluate and @update.
 // Adds @count if the loss needs it. An inference program only has @evaluate.
 #include "Backward.h"
+#include "BatchDims.h"
 #include "BatchSums.h"
 #include "OptimizerStep.h"
 #include "StepLoss.h"
@@ -74,7 +75,7 @@ public:
       : module(module), variables(module), forward(forward), options(options) {}
 
   LogicalResult build() {
-    if (failed(markBatchDims()))
+    if (failed(markBatchDims(module, options.batchDims)))
       return failure();
     if (failed(freezeParameters()) || failed(readOutputs()) || failed(chooseLoss()) ||
         failed(checkLoss()) || failed(chooseDifferentiated()) || failed(chooseAverage()) ||
@@ -95,8 +96,6 @@ public:
   }
 
 private:
-  LogicalResult markBatchDims();
-  LogicalResult checkBatches(func::FuncOp function);
   LogicalResult freezeParameters();
   LogicalResult readOutputs();
   LogicalResult chooseLoss();
@@ -146,92 +145,6 @@ private:
 //===----------------------------------------------------------------------===//
 // Choices
 //===----------------------------------------------------------------------===//
-
-static std::optional<unsigned> findInput(func::FuncOp forward, llvm::StringRef name) {
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-    if (auto known = forward.getArgAttrOfType<StringAttr>(i, kNameMark); known && known == name)
-      return i;
-  return std::nullopt;
-}
-
-static std::string getInputName(func::FuncOp forward, unsigned input) {
-  auto name = forward.getArgAttrOfType<StringAttr>(input, kNameMark);
-  return name ? name.str() : std::to_string(input);
-}
-
-/// Sets the batch dim of an input. Returns true if the function has the input.
-static bool markBatchDim(func::FuncOp function, llvm::StringRef input, int64_t dim) {
-  std::optional<unsigned> found = findInput(function, input);
-  if (found)
-    function.setArgAttr(*found, kBatchDimMark, Builder(function).getI64IntegerAttr(dim));
-  return found.has_value();
-}
-
-/// Sets the batch dims that the user gives. A name refers to the inputs of this name in `@forward`
-/// and in all inference entries.
-LogicalResult TrainingBuilder::markBatchDims() {
-  llvm::SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
-  for (llvm::StringRef part : options.batchDims) {
-    part = part.trim("\"");
-    if (part == "none") {
-      for (func::FuncOp function : functions)
-        for (unsigned i = 0; i < function.getNumArguments(); ++i)
-          markBatchDim(function, getInputName(function, i), kNoBatch);
-      continue;
-    }
-    auto [input, text] = part.split('=');
-    int64_t dim = kNoBatch;
-    if (text != "none" && (text.getAsInteger(10, dim) || dim < 0))
-      return refuseFlag(module, "batch-dim " + part) << ": expected INPUT=D, INPUT=none or none";
-    bool known = false;
-    for (func::FuncOp function : functions)
-      known |= markBatchDim(function, input, dim);
-    if (!known)
-      return refuseFlag(module, "batch-dim " + input) << ": the model has no such input";
-  }
-  for (func::FuncOp function : functions)
-    if (failed(checkBatches(function)))
-      return failure();
-  return success();
-}
-
-static int64_t getBatchDim(func::FuncOp forward, unsigned input) {
-  auto marked = forward.getArgAttrOfType<IntegerAttr>(input, kBatchDimMark);
-  return marked ? marked.getInt() : 0;
-}
-
-/// Returns the size of an input's batch dim (the number of samples), or nullopt without a batch
-/// dim.
-static std::optional<int64_t> countSamples(func::FuncOp forward, unsigned input) {
-  auto type = dyn_cast<RankedTensorType>(forward.getArgument(input).getType());
-  int64_t dim = getBatchDim(forward, input);
-  if (!type || dim < 0 || dim >= type.getRank())
-    return std::nullopt;
-  return type.getDimSize(dim);
-}
-
-/// Checks that all inputs have the same number of samples.
-LogicalResult TrainingBuilder::checkBatches(func::FuncOp function) {
-  std::optional<unsigned> first;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    std::optional<int64_t> samples = countSamples(function, i);
-    if (!samples)
-      continue;
-    first = first.value_or(i);
-    int64_t expected = *countSamples(function, *first);
-    if (samples == expected)
-      continue;
-    std::string name = getInputName(function, i);
-    return refuse(function) << "input \"" << getInputName(function, *first) << "\" has " << expected
-                            << " samples and input \"" << name << "\" has " << *samples
-                            << ", but a step reads the same samples from both; give all inputs "
-                               "the same batch size with --batch N or --dim "
-                            << name << "." << getBatchDim(function, i) << "=" << expected
-                            << ", or write --batch-dim " << name
-                            << "=none if that dim is not the batch";
-  }
-  return success();
-}
 
 LogicalResult TrainingBuilder::freezeParameters() {
   for (llvm::StringRef glob : options.freeze) {

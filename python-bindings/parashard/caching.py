@@ -95,7 +95,7 @@ def find_cache_shapes(model, sizes):
 
 
 def export_entries(model, sizes, folder):
-    """Exports the entries of a model to archives in a folder. Returns their paths by name. The archives have no weights."""
+    """Exports the entries of a model to archives in a folder. Returns their paths by name. Each archive has a copy of the weights."""
     if not hasattr(model, "generate") or not hasattr(model, "config"):
         raise Unsupported(f"generation= needs a causal language model of Hugging Face; {type(model).__name__} has no generate()")
     paths = {}

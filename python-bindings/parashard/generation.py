@@ -2,6 +2,7 @@
 
 import torch
 
+from parashard.drives import allocate
 from parashard.errors import InputError, Unsupported
 
 __all__ = ["generate"]
@@ -136,10 +137,9 @@ class CachedLogits:
             "cache_slot": torch.tensor([slot]),
         }
         known = self.program.names(f"inputs:{entry}")  # without inputs that the model does not use
-        output = self.program.names(f"outputs:{entry}")[0]
-        dtype, shape = self.program.describe(f"outputs:{entry}", output)
-        logits = torch.empty(shape, dtype=getattr(torch, dtype))
-        self.program.call(entry, 0, {name: value for name, value in inputs.items() if name in known}, {output: logits})
+        outputs = allocate(self.program, entry, self.program.names(f"outputs:{entry}"))
+        self.program.call(entry, 0, {name: value for name, value in inputs.items() if name in known}, outputs)
+        (logits,) = outputs.values()
         return logits
 
     def pad(self, value, width):

@@ -525,8 +525,10 @@ psrt_status psrt_get_outputs(psrt_program *program, psrt_tensor *outputs, size_t
         call.name += format(", %s", found.back()->name.c_str());
       }
       if (!program->hasOutputs)
-        PSRT_FAIL(BadArgument, "there are no outputs: call psrt_get_outputs after psrt_step or "
-                               "psrt_begin_step, and run no entry between the two");
+        PSRT_FAIL(BadArgument,
+                  "the outputs of a step can be read from its end to the next call of an "
+                  "entry; call psrt_get_outputs right after psrt_step or "
+                  "psrt_begin_step");
     });
     for (size_t i = 0; i < count; ++i)
       readStepOutput(session, entry, *found[i], static_cast<char *>(outputs[i].data));
