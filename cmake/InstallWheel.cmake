@@ -4,6 +4,7 @@
 #   MODULE       file name of the extension module, such as _runtime.abi3.so
 #   IS_COMPLETE  the tools contain LLVM (PARASHARD_STATIC_LLVM). Then the wheel also has their other
 #                libraries; else the tools only run where LLVM is installed.
+#   STRIP        the program that removes the symbols of tools and shared libraries
 set(package ${CMAKE_INSTALL_PREFIX}/parashard)
 set(tools ps-compile ps-plan ps-translate psrt-probe)
 set(archives psrt_main psrt psrt_data psrt_comm_process psrt_bootstrap psrt_comm_local psrt_device_cpu
@@ -22,6 +23,9 @@ file(INSTALL ${TREE}/lib/ld.lld DESTINATION ${package}/lib USE_SOURCE_PERMISSION
 if(EXISTS ${TREE}/lib/libpsrt_comm_mpi.so)
   file(INSTALL ${TREE}/lib/libpsrt_comm_mpi.so DESTINATION ${package}/lib)
 endif()
+
+file(GLOB elf ${package}/bin/* ${package}/lib/*.so ${package}/lib/ld.lld ${package}/${MODULE})
+execute_process(COMMAND ${STRIP} ${elf} COMMAND_ERROR_IS_FATAL ANY)
 
 # Bundles all libraries except those of the C and C++ compilers, which every Linux system has.
 if(IS_COMPLETE)

@@ -9,14 +9,26 @@ set(PARASHARD_LLVM_TOOLS_DIR ${LLVM_TOOLS_BINARY_DIR})
 # mlir-tblgen takes its include path from the directory, not from targets.
 include_directories(SYSTEM ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 
-# ParashardLLVM has MLIR and LLVM, as shared libraries or as archives. The archives are listed by path,
-# because the CMake targets of the components refer to the shared library in Debian's build.
+# ParashardLLVM has MLIR and LLVM: as archives for the targets with the property PARASHARD_IS_TOOL, and
+# as shared libraries for all others. A tool with archives starts in a quarter of the time. The archives
+# are listed by path, because the CMake targets of the components refer to the shared library in
+# Debian's build.
 add_library(ParashardLLVM INTERFACE)
-if(PARASHARD_STATIC_LLVM)
-  file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
-  find_library(ZSTD_ARCHIVE libzstd.a REQUIRED)
-  find_library(ZLIB_ARCHIVE libz.a REQUIRED)
-  target_link_libraries(ParashardLLVM INTERFACE ${archives} ${ZSTD_ARCHIVE} ${ZLIB_ARCHIVE})
+file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
+find_library(ZSTD_ARCHIVE libzstd.a)
+find_library(ZLIB_ARCHIVE libz.a)
+set(has_archives OFF)
+if(archives MATCHES "libMLIRIR.a" AND archives MATCHES "libLLVMCore.a" AND ZSTD_ARCHIVE AND ZLIB_ARCHIVE)
+  set(has_archives ON)
+endif()
+option(PARASHARD_STATIC_LLVM "Link the tools with the archives of MLIR and LLVM" ${has_archives})
+if(PARASHARD_STATIC_LLVM AND NOT has_archives)
+  message(FATAL_ERROR "PARASHARD_STATIC_LLVM: the archives of MLIR and LLVM (${LLVM_LIBRARY_DIR}), libzstd.a or libz.a "
+    "are missing; install them, or configure with -DPARASHARD_STATIC_LLVM=OFF")
+elseif(PARASHARD_STATIC_LLVM)
+  set(is_tool $<BOOL:$<TARGET_PROPERTY:PARASHARD_IS_TOOL>>)
+  list(APPEND archives ${ZSTD_ARCHIVE} ${ZLIB_ARCHIVE})
+  target_link_libraries(ParashardLLVM INTERFACE "$<${is_tool}:${archives}>" "$<$<NOT:${is_tool}>:MLIR;LLVM>")
 else()
   target_link_libraries(ParashardLLVM INTERFACE MLIR LLVM)
 endif()
@@ -55,12 +67,22 @@ function(parashard_use_pch name)
   target_precompile_headers(${name} REUSE_FROM ParashardPch)
 endfunction()
 
+# parashard_link_llvm(NAME): links an executable with ParashardLLVM as a tool.
+function(parashard_link_llvm name)
+  set_target_properties(${name} PROPERTIES PARASHARD_IS_TOOL ON)
+  target_link_libraries(${name} PRIVATE ParashardLLVM)
+  if(PARASHARD_STATIC_LLVM)
+    target_link_options(${name} PRIVATE LINKER:--gc-sections)
+  endif()
+endfunction()
+
 # parashard_tool(NAME sources... [LINK libs...]): adds an executable in bin/.
 function(parashard_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} ParashardVersion ParashardLLVM)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} ParashardVersion)
+  parashard_link_llvm(${name})
   if(PARASHARD_ENABLE_PCH)
     parashard_use_pch(${name})
   endif()

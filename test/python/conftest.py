@@ -3,7 +3,6 @@ import contextlib
 import gc
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -83,8 +82,7 @@ def pytest_configure(config):
     for mark, meaning in lanes.MARKS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning}")
     gc.set_threshold(50_000, 10, 10)
-    if linker := shutil.which("ld.lld-22"):
-        os.environ.setdefault("PARASHARD_LINKER", linker)
+    os.environ.setdefault("PARASHARD_LINKER", str(tools_folder().parent / "lib/ld.lld"))
     if IS_WORKER:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 

@@ -1,10 +1,8 @@
 """The Python wheel: built from a finished tree, installed in an empty virtual environment, and run without a compiler.
 
-PARASHARD_WHEEL_TREE names another tree than that under test. If the tools of the tree contain LLVM (preset `wheel`), they must run
-on a machine without LLVM, too.
+If the tools of the tree contain LLVM (PARASHARD_STATIC_LLVM), they must run on a machine without LLVM, too.
 """
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -15,7 +13,7 @@ import pytest
 from conftest import ROOT, package_folder, tools_folder
 from test_install import run_hidden
 
-TREE = pathlib.Path(os.environ.get("PARASHARD_WHEEL_TREE", tools_folder().parent)).resolve()
+TREE = tools_folder().parent.resolve()
 
 START = """
 import importlib, importlib.util, json, sys, time
