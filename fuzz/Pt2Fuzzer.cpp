@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string archive(reinterpret_cast<const char *>(data), size);
-  if (archive.rfind("===", 0) == 0)
+  if (archive.starts_with("==="))
     archive = fuzz::makeArchive(fuzz::splitSections(archive));
   std::string path = fuzz::writeFile("model.pt2", archive.data(), archive.size());
   mlir::MLIRContext &context = fuzz::getContext();

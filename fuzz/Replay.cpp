@@ -1,6 +1,7 @@
 // Runs a fuzz target on saved files, for builds without libFuzzer. With -runs=N, runs N mutations
 // of these files instead, numbered from -seed=S, without coverage feedback.
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
@@ -122,6 +124,15 @@ void runFiles(const std::vector<std::string> &paths) {
   }
   std::printf("%zu inputs\n", paths.size());
 }
+
+/// Reads the number of an argument such as `-runs=100`. Returns false if the argument is not of
+/// this form.
+bool readNumber(std::string_view argument, std::string_view prefix, unsigned &number) {
+  if (!argument.starts_with(prefix))
+    return false;
+  const char *end = argument.data() + argument.size();
+  return std::from_chars(argument.data() + prefix.size(), end, number).ptr == end;
+}
 } // namespace
 
 int main(int argc, char **argv) {
@@ -130,9 +141,8 @@ int main(int argc, char **argv) {
   unsigned runs = 0, seed = 1;
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i)
-    if (std::sscanf(argv[i], "-runs=%u", &runs) != 1 &&
-        std::sscanf(argv[i], "-seed=%u", &seed) != 1)
-      arguments.push_back(argv[i]);
+    if (!readNumber(argv[i], "-runs=", runs) && !readNumber(argv[i], "-seed=", seed))
+      arguments.emplace_back(argv[i]);
   std::vector<std::string> paths = listFiles(arguments);
   if (paths.empty())
     return 1;

@@ -138,8 +138,7 @@ static bool accepts(const OptimizerSpec &spec, VariableOp parameter) {
     return (spec.glob.empty() || matchesVariable(spec.glob, parameter)) &&
            spec.acceptsRank(parameter.getTensorType().getRank());
   bool isNamed = false;
-  forEachName(parameter,
-              [&](llvm::StringRef name) { isNamed |= spec.names.count(name.str()) > 0; });
+  forEachName(parameter, [&](llvm::StringRef name) { isNamed |= spec.names.contains(name.str()); });
   return isNamed;
 }
 

@@ -34,9 +34,10 @@ ProgramSource sourceFor(int ranks) {
 /// The data of a step: 16 rows, in two micro-batches.
 struct Data {
   std::vector<float> x = randomValues(16 * tinyWidth, 1), y = randomValues(16, 2);
-  std::unique_ptr<SampleSource> source(std::vector<const Input *> inputs, int64_t rows = 16) {
+  std::unique_ptr<SampleSource> source(const std::vector<const Input *> &inputs,
+                                       int64_t rows = 16) {
     return makeMemorySource(
-        std::move(inputs),
+        inputs,
         {{"x", Dtype::F32, {rows, tinyWidth}, reinterpret_cast<char *>(x.data())},
          {"y", Dtype::F32, {rows}, reinterpret_cast<char *>(y.data())}},
         "the test");

@@ -160,7 +160,7 @@ bool isSplittable(const Group &group, const Variables &variables) {
   llvm::SmallPtrSet<Operation *, 4> functions;
   Fused first = group.front();
   auto getBias = [](Fused f) { return f.bias ? f.bias.getVariableAttr() : FlatSymbolRefAttr(); };
-  for (Fused f : group)
+  for (const Fused &f : group)
     if (!functions.insert(f.contract->getParentOp()).second || f.weightDim != first.weightDim ||
         f.ranges != first.ranges || getBias(f) != getBias(first))
       return false;
