@@ -11,8 +11,9 @@ set(archives psrt_main psrt psrt_data psrt_comm_process psrt_bootstrap psrt_comm
   psrt_device_cuda psrt_cuda_kernels psrt_core psrt_builtins)
 
 if(NOT EXISTS ${TREE}/python/parashard/${MODULE})
-  message(FATAL_ERROR "${TREE}/python/parashard has no ${MODULE}: it is not built, or built for another Python; "
-    "configure that build with -DPython_EXECUTABLE=PATH of the Python that builds the wheel, and build it")
+  message(FATAL_ERROR "${TREE}/python/parashard has no ${MODULE}: it is not built, or built for another Python. Run "
+    "scripts/install-deps --tests, cmake --preset release -DPython_EXECUTABLE=PATH with the Python that builds the "
+    "wheel, and cmake --build --preset release")
 endif()
 file(INSTALL ${TREE}/python/parashard/${MODULE} DESTINATION ${package})
 list(TRANSFORM tools PREPEND ${TREE}/bin/)

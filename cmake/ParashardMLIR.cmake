@@ -76,13 +76,18 @@ function(parashard_link_llvm name)
   endif()
 endfunction()
 
-# parashard_tool(NAME sources... [LINK libs...]): adds an executable in bin/.
+# parashard_tool(NAME sources... [LINK libs...] [SHARED_LLVM]): adds an executable in bin/. With
+# SHARED_LLVM, it uses the shared libraries of LLVM, so that it can load plugins.
 function(parashard_tool name)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "SHARED_LLVM" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} ParashardVersion)
-  parashard_link_llvm(${name})
+  if(ARG_SHARED_LLVM)
+    target_link_libraries(${name} PRIVATE ParashardLLVM)
+  else()
+    parashard_link_llvm(${name})
+  endif()
   if(PARASHARD_ENABLE_PCH)
     parashard_use_pch(${name})
   endif()

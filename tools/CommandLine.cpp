@@ -148,14 +148,29 @@ static void refuseFlag(StringRef tool, StringRef spelling) {
   printToolError(tool, "unknown flag " + spelling + suggestion + " (--help lists the flags)");
 }
 
-/// Returns true if every flag is known. If not, prints an error for each unknown flag. `llvm::cl`
-/// would also report the value of an unknown flag, as a positional argument.
+/// Returns the number of arguments without a flag that the tool takes.
+static size_t countPositionals() {
+  size_t count = 0;
+  for (cl::Option *option : cl::SubCommand::getTopLevel().PositionalOpts)
+    count += option->getNumOccurrencesFlag() == cl::Optional ? 1 : SIZE_MAX / 2;
+  return count;
+}
+
+/// Returns true if every flag is known and no argument is left over. If not, prints an error for
+/// each unknown flag and for the first such argument. `llvm::cl` would also report the value of an
+/// unknown flag, as a positional argument.
 static bool checkFlags(StringRef tool, ArrayRef<std::string> arguments) {
   bool areKnown = true;
+  size_t free = countPositionals();
   for (size_t i = 1; i < arguments.size(); ++i) {
     auto [spelling, value] = StringRef(arguments[i]).split('=');
-    if (!spelling.starts_with("-"))
-      continue;
+    if (!spelling.starts_with("-")) {
+      if (free-- > 0 || !areKnown)
+        continue;
+      printToolError(tool, "unexpected argument '" + arguments[i] +
+                               "'; give it as the value of a flag (--help lists the flags)");
+      return false;
+    }
     if (spelling.ltrim('-').empty() && spelling.size() > 1) // two dashes: no flags follow
       break;
     if (spelling.size() == 1) // the standard output
@@ -186,7 +201,8 @@ static bool parseOptions(StringRef tool, ArrayRef<const char *> arguments, Strin
     return true;
   for (StringRef line : split(StringRef(text).rtrim(), '\n')) {
     line.consume_front((tool + ": ").str());
-    printToolError(tool, line);
+    if (!line.trim().empty())
+      printToolError(tool, line);
   }
   return false;
 }
@@ -276,6 +292,9 @@ Error checkOutputFile(StringRef model, StringRef output, StringRef flag) {
 }
 
 Error checkOutputFile(ArrayRef<InputFile> inputs, StringRef output, StringRef flag) {
+  if (output == "-")
+    return fail(ps::spellFlag(flag) +
+                " - would mean the standard output, which does not take this file; give a name");
   if (sys::fs::is_directory(output))
     return fail("output '" + output + "' is a folder; give the name of a file, " +
                 ps::spellFlag(flag) + " " + output + "/NAME");

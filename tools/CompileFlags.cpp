@@ -25,7 +25,7 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
          .inPlan = true},
         c.batch, {1, kMaxElements});
   t.add({"batch-dim", "INPUT=D",
-         "batch dim of an input: INPUT=D (default 0); INPUT=none: this input has no batch dim; "
+         "batch dim of an input: INPUT=D (default: 0); INPUT=none: this input has no batch dim; "
          "none: no input has a batch dim",
          Training},
         c.batchDims);
@@ -128,7 +128,7 @@ static void addStepFlags(FlagTable &t, CompileFlags &f) {
   CompileOptions &c = f.options;
   static const std::string scheduleHelp =
       "pipeline schedule: " + schedules::listSchedules() +
-      " or FILE.json (default 1f1b, or interleaved with --num-chunks above 1)";
+      " or FILE.json (default: 1f1b, or interleaved with --num-chunks above 1)";
   using enum ps::Level;
   t.add({.name = "micro-batches",
          .value = "N",
@@ -283,7 +283,7 @@ void addUpdateFlags(FlagTable &t, CompileOptions &c) {
          .value = "[FILTER=]SPEC",
          .help = "\"[GLOB=|ndim<2=]adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\"; "
                  "sgd, adam, adamw; @FILE.json: groups of parameters by exact names "
-                 "(docs/running.md); repeatable, first match wins (default adamw(lr=1e-3))",
+                 "(docs/running.md); repeatable, first match wins (default: adamw(lr=1e-3))",
          .level = ps::Level::Training,
          .trains = true},
         c.optimizers);

@@ -32,21 +32,27 @@ void FlagTable::addGroup(StringRef name) {
   groups.push_back(std::make_unique<cl::OptionCategory>(name));
 }
 
-FlagTable::Entry &FlagTable::add(const FlagInfo &info, std::unique_ptr<cl::Option> option) {
-  option->setDescription(info.help);
+FlagTable::Entry &FlagTable::add(const FlagInfo &info, std::unique_ptr<cl::Option> option,
+                                 StringRef standard) {
+  bool isShown = !standard.empty() && !info.help.contains("default");
+  auto help = std::make_unique<std::string>(
+      isShown ? (info.help + " (default: " + standard + ")").str() : info.help.str());
+  option->setDescription(*help);
   option->addCategory(*groups.back());
   if (!info.value.empty())
     option->setValueStr(info.value);
   Entry &entry = entries.emplace_back();
   entry.info = info;
+  entry.help = std::move(help);
   entry.option = std::move(option);
   return entry;
 }
 
-FlagTable::Entry &FlagTable::addText(const FlagInfo &info, std::function<Error(StringRef)> set) {
+FlagTable::Entry &FlagTable::addText(const FlagInfo &info, StringRef standard,
+                                     std::function<Error(StringRef)> set) {
   auto option = std::make_unique<cl::opt<std::string>>(info.name, cl::cat(*groups.back()));
   cl::opt<std::string> *text = option.get();
-  Entry &entry = add(info, std::move(option));
+  Entry &entry = add(info, std::move(option), standard);
   entry.assign = [=] {
     return text->getNumOccurrences() > 0 ? set(text->getValue()) : Error::success();
   };
@@ -68,14 +74,13 @@ json::Value describeText(StringRef text) {
 void FlagTable::add(const FlagInfo &info, std::string &target) { add(info, target, {}); }
 
 void FlagTable::add(const FlagInfo &info, std::string &target, ArrayRef<StringRef> choices) {
-  Entry &entry =
-      addText(info, [&target, name = info.name, choices = choices.vec()](StringRef text) -> Error {
-        if (!choices.empty() && !is_contained(choices, text))
-          return ps::createFlagError(name,
-                                     " takes " + joinChoices(choices) + ", not '" + text + "'");
-        target = text.str();
-        return Error::success();
-      });
+  auto set = [&target, name = info.name, choices = choices.vec()](StringRef text) -> Error {
+    if (!choices.empty() && !is_contained(choices, text))
+      return ps::createFlagError(name, " takes " + joinChoices(choices) + ", not '" + text + "'");
+    target = text.str();
+    return Error::success();
+  };
+  Entry &entry = addText(info, target, std::move(set));
   entry.describe = [&target, takesObject = info.takesObject]() -> std::optional<json::Value> {
     if (target.empty())
       return std::nullopt;
@@ -109,15 +114,15 @@ void FlagTable::add(const FlagInfo &info, bool &target) {
 
 void FlagTable::addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
                           std::function<std::optional<int64_t>()> get) {
-  Entry &entry =
-      addText(info, [range, set = std::move(set), name = info.name](StringRef text) -> Error {
-        int64_t number = 0;
-        if (text.getAsInteger(10, number) || number < range.least || number > range.most)
-          return ps::createFlagError(name,
-                                     " takes " + describeRange(range) + ", not '" + text + "'");
-        set(number);
-        return Error::success();
-      });
+  auto read = [range, set = std::move(set), name = info.name](StringRef text) -> Error {
+    int64_t number = 0;
+    if (text.getAsInteger(10, number) || number < range.least || number > range.most)
+      return ps::createFlagError(name, " takes " + describeRange(range) + ", not '" + text + "'");
+    set(number);
+    return Error::success();
+  };
+  std::optional<int64_t> standard = get();
+  Entry &entry = addText(info, standard ? std::to_string(*standard) : "", std::move(read));
   entry.isNumber = true;
   entry.describe = [get = std::move(get)]() -> std::optional<json::Value> {
     std::optional<int64_t> number = get();

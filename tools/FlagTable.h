@@ -55,7 +55,8 @@ struct Range {
 llvm::json::Value describeText(llvm::StringRef text);
 
 /// Owns the flags of a command line. Each flag writes into a variable of the caller; the variable's
-/// value before parsing is the default.
+/// value before parsing is the default. `--help` shows the default, unless it is an empty text or
+/// the help text already names a default.
 class FlagTable {
 public:
   /// Begins a group of `--help`. Flags that are added next belong to this group.
@@ -122,6 +123,7 @@ public:
 private:
   struct Entry {
     FlagInfo info;
+    std::unique_ptr<std::string> help; ///< the text that `option` refers to
     std::unique_ptr<llvm::cl::Option> option;
     std::function<llvm::Error()> assign;
     std::function<llvm::Error(llvm::StringRef)> set;            ///< null for lists and switches
@@ -129,9 +131,12 @@ private:
     std::function<std::optional<llvm::json::Value>()> describe; ///< returns nullopt without a value
     bool isNumber = false;
   };
-  Entry &add(const FlagInfo &info, std::unique_ptr<llvm::cl::Option> option);
-  /// Adds a flag. `set` parses the flag's text and writes its target.
-  Entry &addText(const FlagInfo &info, std::function<llvm::Error(llvm::StringRef)> set);
+  /// Adds a flag. `standard` is the text of its default, or empty.
+  Entry &add(const FlagInfo &info, std::unique_ptr<llvm::cl::Option> option,
+             llvm::StringRef standard = {});
+  /// Adds a flag with the default `standard`. `set` parses the flag's text and writes its target.
+  Entry &addText(const FlagInfo &info, llvm::StringRef standard,
+                 std::function<llvm::Error(llvm::StringRef)> set);
   void addNumber(const FlagInfo &info, Range range, std::function<void(int64_t)> set,
                  std::function<std::optional<int64_t>()> get);
   const Entry *find(llvm::StringRef name) const;

@@ -365,8 +365,8 @@ static Expected<Cluster> readNamedCluster(StringRef name) {
     return readClusterFile(name);
   if (std::optional<StringRef> text = findPreset(name))
     return readCluster(*text, name);
-  return createStringError("unknown cluster \"" + name + "\"" +
-                           describeNearest(std::string_view(name), getPresets()) +
+  return createStringError("unknown cluster \"" + name + "\"; the presets are " +
+                           joinQuoted(getPresets(), "and") +
                            "; for a cluster of your own, specify a file NAME.json");
 }
 

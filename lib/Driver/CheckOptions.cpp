@@ -79,7 +79,7 @@ static llvm::Error checkZero(const CompileOptions &options, llvm::ArrayRef<MeshA
     return axis.size > 1 && axis.kind != ps::AxisKind::Tensor &&
            axis.kind != ps::AxisKind::Pipeline;
   });
-  if (options.zero == 0 || hasDataAxis)
+  if (options.zero == 0 || hasDataAxis || options.inference)
     return llvm::Error::success();
   return createFlagError(
       "zero " + llvm::Twine(options.zero),

@@ -132,7 +132,8 @@ static LogicalResult runLevel(ModuleOp module, ps::Level level, const CompileOpt
 /// previous one, if any.
 static LogicalResult dump(ModuleOp module, const CompileOptions &options, StringRef dir) {
   if (std::error_code code = llvm::sys::fs::create_directories(dir))
-    return module->emitError() << "cannot create the folder " << dir << ": " << code.message();
+    return ps::refuseFlag(module, "dump-dir " + dir)
+           << ": the folder cannot be created: " << code.message();
   ps::Level level = getLevel(module);
   SmallString<128> path(dir);
   llvm::sys::path::append(

@@ -425,7 +425,8 @@ FailureOr<PerRank> Evaluator::getArgument(func::FuncOp function, unsigned i,
   std::string name = getName(function, i).str();
   auto it = inputs.find(name);
   if (it == inputs.end())
-    return function.emitError() << "input '" << name << "' is not given";
+    return function.emitError() << "input '" << name
+                                << "' is not given; add it to the file of --inputs";
   RankedTensorType type =
       getWholeType(function.getArgAttrDict(i), function.getArgument(i).getType());
   FailureOr<Tensor> rows = takeMicroBatch(function, name, it->second, type, microBatch);

@@ -6,9 +6,10 @@ using namespace mlir;
 using namespace parashard;
 using namespace parashard::fusion;
 
-/// Returns true if none of the exceptions in `fuseFloat8` applies to the contraction.
-static bool isMultiplied(ps::ContractOp contract, const ps::Quantized &lhs,
-                         const ps::Quantized &rhs) {
+/// Returns true if the contraction can multiply operands of 8 bits: none of the exceptions in
+/// `fuseFloat8` applies to it.
+static bool canMultiply8Bits(ps::ContractOp contract, const ps::Quantized &lhs,
+                             const ps::Quantized &rhs) {
   constexpr int64_t kMultiple = 16;
   auto isE5M2 = [](const ps::Quantized &operand) {
     return isa<Float8E5M2Type>(getElementTypeOrSelf(operand.bits.getType()));
@@ -53,7 +54,7 @@ static void fuse(ps::ContractOp contract, const ps::Quantized &lhs, const ps::Qu
 void fusion::fuseFloat8(Block &block) {
   for (auto contract : llvm::make_early_inc_range(block.getOps<ps::ContractOp>())) {
     auto lhs = ps::findQuantized(contract.getLhs()), rhs = ps::findQuantized(contract.getRhs());
-    if (lhs && rhs && isMultiplied(contract, *lhs, *rhs))
+    if (lhs && rhs && canMultiply8Bits(contract, *lhs, *rhs))
       fuse(contract, *lhs, *rhs);
   }
 }

@@ -88,7 +88,7 @@ def SplitFusedVariablesPass : ImportPass<"ps-split-fused-variables"> {
 }
 
 def VerifyImportedPass : ImportPass<"ps-verify-imported"> {
-  let summary = "checks the constraints of level `imported` without changing the module";
+  let summary = "verifies the invariants of level `imported`";
   let description = [{
     * `imported_c1`: the module has only variables, and functions with a body.
     * `imported_c2`: functions have only ops of the dialect `ps`, without collectives and phases.

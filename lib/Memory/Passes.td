@@ -62,7 +62,7 @@ def PlanMemoryPass : Pass<"ps-plan-memory", "::mlir::ModuleOp"> {
 }
 
 def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
-  let summary = "verifies the constraints of level `placed`";
+  let summary = "verifies the invariants of level `placed`";
   let description = [{
     - `placed_c1`: every variable of a coordinate, except for variables in host memory, is in the
       coordinate's arena, at a multiple of 64 bytes, and overlaps no other variable.

@@ -318,15 +318,16 @@ private:
     error << ": a rank";
     if (coordinates.size() > 1)
       error << " of pipeline coordinate " << least.coordinate;
-    error << " needs at least " << least.arenaBytes
-          << " bytes even if everything except communication is recomputed (--recompute "
-             "full+communication may need less); the largest buffers in "
+    error << " needs at least " << sharding::formatBytes(least.arenaBytes)
+          << ", even if everything except communication is recomputed. Increase the budget, use "
+             "--recompute full+communication, or reduce memory: more micro-batches of fewer "
+             "samples, --zero, or more ranks in --mesh (tensor parallel, stages). The largest "
+             "buffers in "
           << least.instant << " are";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
       error << (i ? ", " : " ") << holder.kind << " " << holder.name << " ("
             << sharding::formatBytes(holder.bytes) << ")";
-    return error << "; increase the budget, or reduce memory: more micro-batches of fewer "
-                    "samples, --zero, or more ranks in --mesh (tensor parallel, stages)";
+    return error;
   }
 
   ModuleOp module;

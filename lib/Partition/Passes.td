@@ -82,7 +82,7 @@ def OutlineSegmentsPass : Pass<"ps-outline-segments", "::mlir::ModuleOp"> {
 
 def VerifyPartitionedPass : Pass<"ps-verify-partitioned", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "verifies the constraints of level 3";
+  let summary = "verifies the invariants of level `partitioned`";
   let description = [{
     - (partitioned_c1) a class function has attributes for its phase and the number of results that
       it saves.

@@ -126,7 +126,7 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
 
 def VerifyScheduledPass : Pass<"ps-verify-scheduled", "::mlir::ModuleOp"> {
   let dependentDialects = ["::parashard::rank::RankDialect"];
-  let summary = "verifies the constraints of level 4";
+  let summary = "verifies the invariants of level `scheduled`";
   let description = [{
     - (scheduled_c1) every asynchronous op (such as a send or a collective) has a `rank.wait`.
     - (scheduled_c2) results of a collective and received values are used after their wait.

@@ -1,9 +1,9 @@
 // Finds where a model's layers are cut into the stages of a pipeline.
 //
-// Here, a rank is a pipeline coordinate, as in Placement.h. A round is a range of consecutive
-// layers that contains one chunk of every rank. In each round, the ranks take at least one layer
-// each, in the order 0, 1, ... They take these layers from the front of the range. With placement
-// V, they take the layers of rounds 1, 3, ... from the back instead.
+// In this file, "rank" means a pipeline coordinate, as in Placement.h. A round is a range of
+// consecutive layers that contains one chunk of every rank. In each round, the ranks take at least
+// one layer each, in the order 0, 1, ... They take these layers from the front of the range. With
+// placement V, they take the layers of rounds 1, 3, ... from the back instead.
 //
 // Example with 2 ranks and 2 chunks: stages 0 and 1 form round 0, and stages 2 and 3 form round 1.
 // Rank 0 takes stages 0 and 2 with placement Loop, and stages 0 and 3 with placement V.

@@ -65,10 +65,11 @@ struct ClassTable {
 };
 
 /// Returns the table of a model with ZeRO 1, from a table without ZeRO. `whole` and `divided` are
-/// tables without recomputation, without and with ZeRO 1, and may have other samples. ZeRO 1
-/// changes variables, the update and the reduction of gradients. These depend neither on samples
-/// nor on recomputation, so they are those of `divided`. Other costs change by the difference
-/// between `divided` and `whole`. Fails if the tables do not have the same number of segments.
+/// tables without recomputation, without and with ZeRO 1. Their micro-batches may have another
+/// number of samples than those of `table`. ZeRO 1 changes variables, the update and the reduction
+/// of gradients. These depend neither on samples nor on recomputation, so they are those of
+/// `divided`. Other costs change by the difference between `divided` and `whole`. Fails if the
+/// tables do not have the same number of segments.
 llvm::Expected<ClassTable> applyZero(ClassTable table, const ClassTable &whole,
                                      const ClassTable &divided);
 

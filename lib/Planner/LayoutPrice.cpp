@@ -40,6 +40,7 @@ struct Coordinate {
   double update = 0;  ///< seconds of the update with its communication
 };
 
+/// Computes the price of one layout, whose cuts are given.
 class Pricer {
 public:
   Pricer(const ClassTable &table, const Cluster &cluster, const Layout &layout,
@@ -434,7 +435,9 @@ Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
   if (!division)
     return division.takeError();
   auto [placement, cuts] = *division;
-  // A round of a schedule has as many micro-batches as there are stages.
+  // A round of a schedule has as many micro-batches as there are stages. After three rounds, each
+  // further round adds the same time and memory. The price of many micro-batches therefore follows
+  // from that of three to four rounds, and of one round more.
   int64_t round = placement.getNumStages();
   if (layout.microBatches <= 5 * round)
     return Pricer(table, cluster, layout, placement).price(cuts);
@@ -453,7 +456,8 @@ Expected<LayoutPrice> LayoutPricer::price(const Layout &layout) {
   for (size_t i = 0; i < kParts; ++i)
     result.parts[Part(i)] =
         first->parts[Part(i)] + double(rounds) * (second->parts[Part(i)] - first->parts[Part(i)]);
-  for (size_t zero = 0; zero < result.memories.size(); ++zero) // kept outputs, or values of gpipe
+  // Memory grows with each round if outputs are kept, or with the schedule gpipe.
+  for (size_t zero = 0; zero < result.memories.size(); ++zero)
     result.memories[zero] += double(rounds - 1) * (second->memories[zero] - first->memories[zero]);
   result.memory = result.memories[size_t(layout.zero)];
   return result;

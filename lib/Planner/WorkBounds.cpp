@@ -50,9 +50,10 @@ std::optional<Work> WorkBounds::findUndivided(int64_t samples) const {
   return std::nullopt;
 }
 
-/// Returns the work of a tensor axis with a number of samples. More samples than any table has save
-/// at most the tolerance per sample, if `setEnd` was called for the largest number. Returns nullopt
-/// if nothing is known about the number.
+/// Returns the work of a tensor axis with a number of samples. If no table has as many samples, and
+/// `setEnd` was called for the largest number in a table, returns a lower bound: the work per
+/// sample of the largest number, less the tolerance. Returns nullopt if nothing is known about the
+/// number.
 std::optional<Work> WorkBounds::find(int64_t tp, const BySamples &ofSamples,
                                      int64_t samples) const {
   if (auto known = ofSamples.find(samples); known != ofSamples.end())

@@ -30,7 +30,11 @@ public:
     if (value.empty() || !isFloat8)
       return "'" + part.str() +
              "' is neither keep-fp32=GLOB nor compute=GLOB (GLOB matches ops, such as "
-             "ps.softmax, or modules, such as lm_head)";
+             "ps.softmax, or modules, such as lm_head)" +
+             (spec.kind == PrecisionSpec::Kind::Fp8
+                  ? ", nor KEY=VALUE with the key scaling, history, margin, include, exclude or "
+                    "misfit"
+                  : "");
     if (spec.kind != PrecisionSpec::Kind::Fp8)
       return "'" + part.str() + "' needs fp8";
     return readFloat8(key, value);

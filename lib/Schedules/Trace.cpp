@@ -239,7 +239,9 @@ private:
           splitStages.insert(event.stage);
       }
     if (ranks.size() < 2)
-      return fail("the trace is not of a pipeline");
+      return fail(
+          "the trace is not of a pipeline; trace a program whose mesh has a pipeline axis, such "
+          "as pp=2");
     Placement &placement = result.placement;
     placement.ranks = int64_t(coordinates.size());
     placement.chunks = int64_t(ranks.size()) / std::max<int64_t>(1, placement.ranks);

@@ -89,8 +89,8 @@ static Error fillUp(std::vector<MeshAxis> &axes, StringRef text, int64_t ranks) 
   if (!open)
     return ranks == 0 || ranks == devices
                ? Error::success()
-               : fail(formatv("mesh {0} has {1} devices, --ranks is {2}; make them equal, or write "
-                              "one axis as NAME=*",
+               : fail(formatv("the axes of mesh {0} multiply to {1}, but --ranks is {2}; make them "
+                              "equal, as in --mesh dp={2}, or write one axis as NAME=*",
                               text, devices, ranks)
                           .str());
   if (ranks == 0)

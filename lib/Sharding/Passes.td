@@ -83,7 +83,7 @@ def PropagateShardingsPass : Pass<"ps-propagate-shardings", "::mlir::ModuleOp"> 
 }
 
 def VerifyPlannedPass : Pass<"ps-verify-planned", "::mlir::ModuleOp"> {
-  let summary = "checks the constraints of level 2 without changing the module";
+  let summary = "verifies the invariants of level `planned`";
 }
 
 def ExplainShardingsPass : Pass<"ps-explain-shardings", "::mlir::ModuleOp"> {

@@ -80,7 +80,7 @@ def CountFlopsPass : Pass<"ps-count-flops", "::mlir::ModuleOp"> {
 }
 
 def VerifyTrainingPass : Pass<"ps-verify-training", "::mlir::ModuleOp"> {
-  let summary = "checks the constraints of level 1 without changing the module";
+  let summary = "verifies the invariants of level `training`";
   let description = [{
     * `training_c1`: the level of the module is `training` or later.
     * `training_c2`: the module has `@micro_batch`, `@evaluate` and `@update`. For inference it has

@@ -541,12 +541,13 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("source", help="hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
     parser.add_argument("-o", "--output", required=True, help="the archive to write, *.pt2")
-    parser.add_argument("--batch", type=int, default=8, help="samples in the example batch (only for hf:PATH; default 8)")
-    parser.add_argument("--seq", type=int, default=256, help="tokens in a sample (only for hf:PATH; default 256)")
-    parser.add_argument("--task", default="causal-lm", choices=["causal-lm", "masked-lm", "seq2seq-lm", "image-classification"])
+    parser.add_argument("--batch", type=int, default=8, help="samples in the example batch (only for hf:PATH; default: 8)")
+    parser.add_argument("--seq", type=int, default=256, help="tokens in a sample (only for hf:PATH; default: 256)")
+    parser.add_argument("--task", default="causal-lm", choices=["causal-lm", "masked-lm", "seq2seq-lm", "image-classification"],
+                        help="the task that the model is trained for (only for hf:PATH; default: causal-lm)")
     parser.add_argument("--padding", action="store_true",
                         help="add the input attention_mask, for padded samples (only for hf:PATH; masked-lm always has it)")  # fmt: skip
-    parser.add_argument("--attention", default="sdpa", choices=["sdpa", "eager"], help="Hugging Face's implementation of attention")
+    parser.add_argument("--attention", default="sdpa", choices=["sdpa", "eager"], help="Hugging Face's implementation of attention (default: sdpa)")
     parser.add_argument("--meta", action="store_true", help="read only the configuration; parameters have no data (only for hf:PATH)")
     parser.add_argument("--eval", action="store_true", help="export in evaluation mode (dropout off)")
     parser.add_argument("--fixed-batch", action="store_true", help="do not try to make the batch dynamic")

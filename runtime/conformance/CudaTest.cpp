@@ -236,8 +236,8 @@ TEST_F(Cuda, ReportsMissingDriversAndMemory) {
     Environment environment("PSRT_CUDA_DRIVER", "/nowhere/libcuda.so.1");
     EXPECT_EQ(
         errorOf("cuda:replay"),
-        "no CUDA driver on this machine (/nowhere/libcuda.so.1): run the program on a machine "
-        "with a driver, or compile with --target cpu");
+        "no CUDA driver on this machine (/nowhere/libcuda.so.1): use a machine with a driver, or "
+        "--target cpu");
   }
   EXPECT_NE(errorOf("cuda:sm_90").find("this program is compiled for sm_90"), std::string::npos);
   Environment environment("PSRT_FAKE_MEMORY", "1000000");

@@ -86,7 +86,9 @@ std::vector<std::string> readRunFile(const std::string &text,
   std::ofstream(path) << text;
   Parsed parsed;
   parsed.table.parse(commandLine);
-  return readConfig(path, parsed.table);
+  std::vector<std::string> added = readConfig(path, parsed.table);
+  std::filesystem::remove(path);
+  return added;
 }
 
 } // namespace

@@ -20,6 +20,10 @@ namespace psrt {
 /// Fails because an output path that the user gave cannot be opened. errno is the reason.
 [[noreturn]] static void refusePath(const std::string &path) {
   int reason = errno;
+  std::string folder = std::filesystem::path(path).parent_path();
+  if (reason == ENOENT && !folder.empty() && !std::filesystem::exists(folder))
+    PSRT_FAIL(BadArgument, "cannot write \"%s\": folder \"%s\" does not exist; create it first",
+              path.c_str(), folder.c_str());
   fail(findPathFault(reason), __FILE__, __LINE__,
        format("cannot write \"%s\": %s", path.c_str(), std::strerror(reason)));
 }

@@ -388,11 +388,19 @@ static DataFormat findFormat(const std::string &path, const char *flag = "--data
   for (const EnumName<DataFormat> &format : EnumNames<DataFormat>::table)
     if (path.ends_with(format.name))
       return format.value;
-  PSRT_FAIL(
-      BadArgument,
-      "%s: \"%s\" has an unknown format; give a .safetensors, .npz or .npy file of tensors, or a "
-      ".bin file of tokens",
-      flag, path.c_str());
+  PSRT_FAIL(BadArgument,
+            "%s: \"%s\" %s; give a .safetensors, .npz or .npy file of tensors, or a "
+            ".bin file of tokens",
+            flag, path.c_str(),
+            std::filesystem::is_directory(path) ? "is a folder" : "has an unknown format");
+}
+
+bool holdsTensors(const std::string &path) {
+  return std::any_of(std::begin(EnumNames<DataFormat>::table),
+                     std::end(EnumNames<DataFormat>::table),
+                     [&](const EnumName<DataFormat> &format) {
+                       return format.value != DataFormat::Tokens && path.ends_with(format.name);
+                     });
 }
 
 /// Returns the common format of the files; nullopt for an empty list. Fails if formats differ or a

@@ -45,6 +45,9 @@ struct DataOptions {
   const char *flag = "--data"; ///< the flag that names the files, for messages
 };
 
+/// Returns true if a data file has the ending of a format with one tensor per input.
+bool holdsTensors(const std::string &path);
+
 /// Expands patterns such as "part-*.npz" to files. A pattern without a match is returned unchanged.
 std::vector<std::string> expandPatterns(const std::vector<std::string> &patterns);
 

@@ -94,7 +94,9 @@ void addData(FlagTable &t, Flags &f) {
                  "one input), or .bin token files: FILE|GLOB[,...]",
          .takesCommas = true},
         f.data.files);
-  t.addChoice<TokenType>({"data-type", "TYPE", "uint8 | uint16 | uint32: token type of .bin files"},
+  t.addChoice<TokenType>({"data-type", "TYPE",
+                          "uint8 | uint16 | uint32: token type of .bin files (default: uint8 if "
+                          "the model has at most 256 token values, else uint16)"},
                          f.data.type);
   t.addChoice<LabelRule>({"labels", "RULE",
                           "next (labels[t] = x[t+1]) | same (the model shifts the labels); "
@@ -102,26 +104,40 @@ void addData(FlagTable &t, Flags &f) {
                          f.data.labels, {LabelRule::Next, LabelRule::Same});
   t.add({"fill", "INPUT=V", "INPUT=V: fill an input with a constant"},
         [&f](const std::string &text) { f.data.fills.push_back(parseAssignment("--fill", text)); });
-  t.add({"shuffle", "", "shuffle the samples of each epoch, in an order that --seed determines"},
+  t.add({.name = "shuffle",
+         .value = "",
+         .help = "shuffle the samples of each epoch, in an order that --seed determines",
+         .conflicts = {kTrains}},
         f.shuffle);
   t.add({"seed", "N", "seed of shuffling, dropout and initial values (default: 0)"}, f.seed,
         NumberRange{0, UINT64_MAX});
-  t.add({"epochs", "N", "number of passes over the data (default: 1)"}, f.epochs, NumberRange{0});
+  t.add({.name = "epochs",
+         .value = "N",
+         .help = "number of passes over the data (default: 1)",
+         .conflicts = {kTrains}},
+        f.epochs, NumberRange{0});
   t.add({.name = "steps",
          .value = "N",
          .help = "total number of training steps",
-         .excludes = "epochs"},
+         .excludes = "epochs",
+         .conflicts = {kTrains}},
         f.steps, NumberRange{0});
 }
 
 void addUpdate(FlagTable &t, Flags &f) {
   t.addGroup("Update");
-  t.add({"set", "NAME=V",
-         "set an optimizer scalar: NAME=V (lr=3e-4), or GLOB=lr=V for the matching parameters"},
+  t.add({.name = "set",
+         .value = "NAME=V",
+         .help = "set an optimizer scalar: NAME=V (lr=3e-4), or GLOB=lr=V for the matching "
+                 "parameters",
+         .conflicts = {kTrains}},
         [&f](const std::string &text) { addSetting(f.set, text); });
-  t.add({"lr-schedule", "SCHEDULE",
-         "constant(warmup=W) | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) | "
-         "step(warmup=W,every=E,gamma=0.1); all arguments except every=E are optional"},
+  t.add({.name = "lr-schedule",
+         .value = "SCHEDULE",
+         .help = "constant(warmup=W) | linear(warmup=W,steps=N) | cosine(warmup=W,steps=N,min=0.1) "
+                 "| step(warmup=W,every=E,gamma=0.1); all arguments except every=E are optional "
+                 "(default: constant)",
+         .conflicts = {kTrains}},
         f.schedule);
 }
 
@@ -134,7 +150,7 @@ void addEvaluation(FlagTable &t, Flags &f) {
         f.evalData);
   t.add({.name = "eval-every",
          .value = "N",
-         .help = "evaluate every N steps and at the end",
+         .help = "evaluate every N steps and at the end (default: only at the end)",
          .needs = {"eval-data", "eval"}},
         f.evalEvery, NumberRange{1});
   t.add({.name = "eval-steps",
@@ -203,7 +219,8 @@ void addOutput(FlagTable &t, Flags &f) {
 void addWeights(FlagTable &t, Flags &f) {
   t.addGroup("State");
   t.add({"weights", "FILE.safetensors",
-         "start from these weights: FILE.safetensors, or a Hugging Face folder"},
+         "start from these weights: FILE.safetensors, or a Hugging Face folder (default: those of "
+         "ps-compile --weights)"},
         f.weights);
   t.add({"export-weights", "FILE.safetensors|FOLDER",
          "write the final weights to FILE.safetensors or a folder"},

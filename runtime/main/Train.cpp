@@ -87,7 +87,7 @@ public:
   std::optional<Status> run() {
     bool stopped = false;
     if (session.step >= total)
-      progress.line(format("nothing to train: %lld of %lld steps are already done",
+      progress.line(format("nothing to train: the run is at step %lld, and ends at step %lld",
                            (long long)session.step, (long long)total));
     while (session.step < total) {
       withoutBadData([&] { readSamples(session.step); });
@@ -416,10 +416,9 @@ void resume(Session &session, const NamedTensors &tensors, const Checkpoint &che
 void checkTokenFlags(const Flags &flags) {
   std::vector<std::string> files = flags.data.files;
   files.insert(files.end(), flags.evalData.begin(), flags.evalData.end());
-  bool tensors = std::all_of(files.begin(), files.end(), [](const std::string &file) {
-    return std::filesystem::path(file).extension() != ".bin";
-  });
-  if (files.empty() || !tensors || (!flags.data.labels && !flags.data.type))
+  if (files.empty() || (!flags.data.labels && !flags.data.type))
+    return;
+  if (!std::all_of(files.begin(), files.end(), holdsTensors))
     return;
   PSRT_FAIL(BadArgument,
             "%s is for .bin token files; \"%s\" has a tensor for each input, including the labels; "

@@ -75,8 +75,7 @@ std::optional<int> parseProbeFlags(int argc, char **argv, int64_t rank, ProbeFla
     table.parse(arguments);
     readTarget(flags);
     if (flags.output.empty() && !flags.version)
-      throw CLI::ValidationError("-o", "is missing; give the file to write, such as -o "
-                                       "cluster.json");
+      throw CLI::ValidationError("no output given; add -o FILE.json");
     flags.given = table.listGiven();
   });
 }

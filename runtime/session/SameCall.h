@@ -16,8 +16,8 @@ struct HostCall {
   uint64_t inputs = 0;   ///< hash of the tensors that the call passes
 };
 
-/// Returns a hash of names, shapes and elements. Of a tensor above 64 KiB, it contains 16 blocks of
-/// 4 KiB.
+/// Returns a hash of names, shapes and elements. Of a tensor larger than
+/// 64 KiB, it hashes only 16 blocks of 4 KiB.
 uint64_t hashTensors(const psrt_tensor *tensors, size_t count);
 
 /// Compares the calls of all processes of a job. If they differ, fails in every process: a process

@@ -154,7 +154,9 @@ TEST(Trace, RejectsOtherFiles) {
     EXPECT_NE(llvm::toString(readTrace(text).takeError()), "") << text;
   TraceText single(1);
   single.run(0, 0, "forward", 0, 0, 0, 1);
-  EXPECT_EQ(llvm::toString(readTrace(single.get()).takeError()), "the trace is not of a pipeline");
+  EXPECT_EQ(llvm::toString(readTrace(single.get()).takeError()),
+            "the trace is not of a pipeline; trace a program whose mesh has a pipeline axis, such "
+            "as pp=2");
   TraceText odd(2); // three stages on two coordinates
   for (int64_t stage : {0, 1, 2})
     odd.run(stage % 2, 0, "forward", stage, 0, 0, 1);

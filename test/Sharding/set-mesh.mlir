@@ -17,7 +17,7 @@
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp" 2>&1 | FileCheck %s --check-prefix=FORM
 // FORM: error: --mesh: mesh axis "dp" is not NAME=N or NAME:KIND=N
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=2,tp=2 ranks=8" 2>&1 | FileCheck %s --check-prefix=RANKS
-// RANKS: error: --mesh: mesh dp=2,tp=2 has 4 devices, --ranks is 8
+// RANKS: error: --mesh: the axes of mesh dp=2,tp=2 multiply to 4, but --ranks is 8
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=*,tp=3 ranks=8" 2>&1 | FileCheck %s --check-prefix=DIVIDE
 // DIVIDE: error: --mesh: mesh dp=*,tp=3 cannot fill 8 ranks: the other axes have 3 devices
 // RUN: not ps-opt %s --ps-set-mesh="mesh=dp=*,tp=2" 2>&1 | FileCheck %s --check-prefix=STAR

@@ -532,7 +532,7 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--loss", "none", "--differentiate", "nothing"), ["--differentiate nothing", "cross_entropy_loss"]),
         (("--loss", "mse"), ["--loss mse", "labels"]),
         (("--dim", "x.0=7"), ["--dim x.0=7", "8"]),
-        (("further.pt2",), ["positional"]),
+        (("further.pt2",), ["unexpected argument 'further"]),
         (("--clip-norm", "1", "--clip-norm", "2"), ["--clip-norm is given 2 times; give it once"]),
         (("--freeze", ""), ["--freeze is empty"]),
         (("--dump-dir=",), ["--dump-dir is empty"]),
@@ -591,7 +591,7 @@ func.func @forward(%x: tensor<2xf32> {ps.name = "x"}) -> (tensor<2xf32> {ps.name
     "flags,status,words",
     [
         (("--no-such-flag",), 2, ["no-such-flag"]),
-        (("further.mlir",), 2, ["positional"]),
+        (("further.mlir",), 2, ["unexpected argument 'further"]),
         (("--entry", "lunch"), 2, ["--entry lunch", "forward"]),
         (("--entry", "step"), 2, ["micro_batch", "forward"]),
         (("--ranks", "4"), 2, ["--ranks 4", "1"]),
@@ -604,7 +604,7 @@ func.func @forward(%x: tensor<2xf32> {ps.name = "x"}) -> (tensor<2xf32> {ps.name
         (("--set", "w=many"), 2, ["--set w=many"]),
         (("--set", "v=1"), 2, ["--set v=1"]),
         (("--inputs", "none.safetensors"), 2, ["none.safetensors"]),
-        (("--outputs", "no/such/y.safetensors"), 1, ["no/such"]),
+        (("--outputs", "no/such/y.safetensors"), 2, ["no/such"]),
         ((), 0, ["y"]),
     ],
 )

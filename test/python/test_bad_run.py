@@ -185,7 +185,7 @@ def test_label_shift_is_read_from_the_graph(tmp_path, exports, name, default, ot
 @pytest.mark.parametrize("flag", ["--losses", "--export-weights", "--gradients", "--log", "--trace"])
 def test_output_that_cannot_be_written(tmp_path, program, flag):
     path = tmp_path / "no/such/file.safetensors"
-    refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 2, flag, "no/such/file.safetensors", "No such file")
+    refuse(train(program, data_for(tmp_path), flag, path), tmp_path, 2, flag, "no/such/file.safetensors", "does not exist; create it first")
 
 
 def list_files(folder):

@@ -32,7 +32,7 @@ constexpr const char *kOverview =
     R"help(compiles a PyTorch model exported for one device into a program that trains it on many ranks
 
 EXAMPLE
-  python -c "import torch; ...; torch.export.save(torch.export.export(model, (ids, labels)), 'gpt.pt2')"
+  python -m parashard.export my_model.py:make -o gpt.pt2     # or torch.export.save in your program
   ps-compile gpt.pt2 -o gpt --mesh dp=2,tp=2 --optimizer "adamw(lr=3e-4,weight_decay=0.1)" --explain
   ./gpt --ranks 4 --data tokens.bin --steps 1000 --export-weights trained.safetensors
 

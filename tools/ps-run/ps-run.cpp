@@ -40,22 +40,23 @@ Exit status: 0 success, 1 error in the module or its inputs, or a difference fou
 struct Flags {
   cl::OptionCategory category{"ps-run"};
   cl::opt<std::string> file{cl::Positional, cl::desc("FILE.mlir"), cl::cat(category)};
-  cl::opt<std::string> entry{"entry",
-                             cl::desc("function to run: forward, micro_batch, evaluate or step"),
-                             cl::value_desc("ENTRY"), cl::init("forward"), cl::cat(category)};
+  cl::opt<std::string> entry{
+      "entry",
+      cl::desc("function to run: forward, micro_batch, evaluate or step (default: forward)"),
+      cl::value_desc("ENTRY"), cl::init("forward"), cl::cat(category)};
   cl::opt<int64_t> ranks{"ranks", cl::desc("fail unless the mesh of the module has N ranks"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches",
-                                cl::desc("with --entry step: micro-batches per step"),
+                                cl::desc("with --entry step: micro-batches per step (default: 1)"),
                                 cl::value_desc("N"), cl::init(1), cl::cat(category)};
   cl::opt<int64_t> steps{
       "steps",
       cl::desc(
           "with --entry step: steps to run. Dim 0 of each input is split evenly over the "
           "steps. A scalar, or an input whose dim 0 is not divisible by N, is passed unchanged "
-          "to each step"),
+          "to each step (default: 1)"),
       cl::value_desc("N"), cl::init(1), cl::cat(category)};
-  cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values"),
+  cl::opt<uint64_t> seed{"seed", cl::desc("seed of random numbers and initial values (default: 0)"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::list<std::string> set{"set",
                             cl::desc("set every element of the variable NAME to the number V"),
@@ -70,7 +71,7 @@ struct Flags {
   cl::opt<double> tolerance{
       "tolerance",
       cl::desc("largest difference that --compare allows, relative to "
-               "max(0.001, the largest absolute element of the tensor) (default 0)"),
+               "max(0.001, the largest absolute element of the tensor) (default: 0)"),
       cl::value_desc("T"), cl::init(0), cl::cat(category)};
 };
 
@@ -223,7 +224,10 @@ LogicalResult report(MLIRContext &context, Evaluator &evaluator, const NamedTens
 LogicalResult evaluateModel(MLIRContext &context, const Flags &flags) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(flags.file, &context);
   if (!module)
-    return failure();
+    return reportError(context, "'" + flags.file +
+                                    "' is not a valid module of MLIR; give a file that "
+                                    "ps-translate, or ps-compile with --stop-after or --dump-dir, "
+                                    "has written");
   FailureOr<Evaluator> evaluator = Evaluator::create(*module, flags.seed);
   if (failed(evaluator))
     return failure();
@@ -266,6 +270,8 @@ int main(int argc, char **argv) {
     if (!output)
       return printUsageError(llvm::toString(output.takeError()));
     flags.outputs = *output;
+    if (llvm::Error error = parashard::checkOutputFile(flags.file, flags.outputs, "outputs"))
+      return printUsageError(llvm::toString(std::move(error)));
   }
   if (flags.steps < 1 || flags.microBatches < 1)
     return printUsageError(

@@ -43,7 +43,7 @@ struct Options {
       cl::desc("also simulate this schedule (a name or FILE.json) with the measured times of the "
                "stages"),
       cl::value_desc("NAME"), cl::cat(category)};
-  cl::opt<double> hop{"hop", cl::desc("time of a message in the simulation, in ms"),
+  cl::opt<double> hop{"hop", cl::desc("time of a message in the simulation, in ms (default: 0)"),
                       cl::value_desc("MS"), cl::init(0), cl::cat(category)};
   cl::opt<int64_t> microBatches{"micro-batches",
                                 cl::desc("micro-batches in the simulation (default: as traced)"),

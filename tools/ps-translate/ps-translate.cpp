@@ -45,14 +45,14 @@ struct Options {
   cl::opt<std::string> onnx{"import-onnx", cl::desc("the ONNX model to import"),
                             cl::value_desc("FILE"), cl::cat(category)};
   cl::list<std::string> dims{
-      "dim", cl::desc("size of a dynamic dim: input_ids.0=8, or s72=8 by its symbol (repeatable)"),
+      "dim", cl::desc("size of a dynamic dim: input_ids.0=8, or s72=8 by its symbol; repeatable"),
       cl::value_desc("INPUT.D=N"), cl::cat(category)};
   cl::opt<int64_t> batch{"batch", cl::desc("samples in the batch dim of all inputs"),
                          cl::value_desc("N"), cl::init(0), cl::cat(category)};
   cl::list<std::string> init{
       "init",
       cl::desc("initial values of parameters exported without data: normal(0.02), "
-               "*norm*=ones (repeatable, first match wins)"),
+               "*norm*=ones; repeatable, first match wins"),
       cl::value_desc("[GLOB=]DISTRIBUTION"), cl::cat(category)};
   cl::opt<bool> check{"check", cl::desc("write nothing; only report unsupported parts"),
                       cl::cat(category)};
@@ -90,7 +90,9 @@ int translate(const Options &options) {
   });
   FaultRecorder faults(context);
   std::vector<std::string> notes;
-  ImportOptions import{{options.dims.begin(), options.dims.end()}, options.batch, {}};
+  ImportOptions import;
+  import.dims = {options.dims.begin(), options.dims.end()};
+  import.batch = options.batch;
   mlir::OwningOpRef<mlir::ModuleOp> module = options.onnx.empty()
                                                  ? importPt2(context, options.pt2, import, notes)
                                                  : importOnnx(context, options.onnx, import, notes);

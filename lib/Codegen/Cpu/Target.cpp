@@ -161,7 +161,7 @@ LogicalResult CpuTarget::writeObjects(ModuleOp module, StringRef path) const {
   std::vector<llvm::NewArchiveMember> members;
   for (const std::string &bytes : *objects)
     members.emplace_back(llvm::MemoryBufferRef(bytes, "kernel.o"));
-  // One file, because file systems may need longer to create many files than LLVM to compile them.
+  // Write one file: many files may take longer to create than to compile.
   llvm::Error error = writeAtomically(
       path,
       [&](llvm::raw_ostream &os) {

@@ -16,8 +16,8 @@ SmallVector<int64_t> spreadOver(ArrayRef<int64_t> numbers, unsigned space, int64
   return SmallVector<int64_t>(space, numbers.empty() ? fallback : numbers.front());
 }
 
-/// Reads the windows. With padding "same", the smaller half of the zeros is before the dim. The
-/// number of zeros after the dim follows from the result's shape.
+/// Reads stride, padding and dilation. With padding "same", the smaller half of the zeros is before
+/// the dim. The number of zeros after the dim follows from the result's shape.
 LogicalResult readWindows(NodeConverter &n, ArrayRef<int64_t> kernel, SpaceWindows &windows) {
   unsigned space = kernel.size();
   windows.kernel.assign(kernel.begin(), kernel.end());

@@ -408,7 +408,7 @@ Error bindHint(const Symbols &symbols, const BatchDims &batches, const std::stri
     return createStringError("dim " + symbols.describeSymbol(symbol) +
                              " has no size in the export; give " + flag);
   values[symbol] = hint->second;
-  notes.push_back(formatv("dim {0} is not bound and keeps its size at export, {1}; {2} changes it",
+  notes.push_back(formatv("dim {0} keeps its size at export, {1}; {2} changes it",
                           symbols.describeSymbol(symbol), hint->second, flag));
   return Error::success();
 }

@@ -56,15 +56,15 @@ static void checkVersion(const Driver &driver) {
 static void initialize(const Driver &driver, const std::string &name) {
   CUresult result = driver.init(0);
   if (result == CUDA_ERROR_STUB_LIBRARY)
-    refuse("no CUDA driver on this machine (%s is the toolkit's stub): run the program on a "
-           "machine with a driver, or compile with --target cpu",
+    refuse("no CUDA driver on this machine (%s is the toolkit's stub): use a "
+           "machine with a driver, or --target cpu",
            name.c_str());
   int count = 0;
   if (result == CUDA_SUCCESS)
     driver.check(driver.deviceGetCount(&count), "to count the GPUs");
   if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && count == 0))
     refuse("no GPU on this machine (the CUDA driver is installed; CUDA_VISIBLE_DEVICES is \"%s\"): "
-           "run the program on a machine with a GPU, or compile with --target cpu",
+           "use a machine with a GPU, or --target cpu",
            std::getenv("CUDA_VISIBLE_DEVICES") ? std::getenv("CUDA_VISIBLE_DEVICES") : "");
   driver.check(result, "to initialize");
 }
@@ -73,8 +73,8 @@ DriverRef loadDriver() {
   std::string name = driverName();
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    refuse("no CUDA driver on this machine (%s): run the program on a machine with a driver, or "
-           "compile with --target cpu",
+    refuse("no CUDA driver on this machine (%s): use a machine with a driver, or "
+           "--target cpu",
            name.c_str());
   auto driver = std::make_shared<Driver>();
 #define PSRT_LOAD(field, symbol, arguments)                                                        \

@@ -195,8 +195,8 @@ using cudnnBackendDescriptor_t = void *;
   X(CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID, 2868)                                        \
   X(CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID, 2869)
 
-/// Lists the values above: PSRT_CUDNN_VALUES those of cuDNN 9.0, PSRT_CUDNN_LATER_VALUES those that
-/// later versions added.
+/// PSRT_CUDNN_VALUES lists the values above that cuDNN 9.0 has. PSRT_CUDNN_LATER_VALUES lists those
+/// that later versions added.
 #define PSRT_CUDNN_VALUES(X)                                                                       \
   PSRT_CUDNN_STATUSES(X)                                                                           \
   PSRT_CUDNN_DATA_TYPES(X)                                                                         \
