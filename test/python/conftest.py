@@ -87,6 +87,13 @@ def pytest_configure(config):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def list_files(*patterns):
+    """Returns the files of the repository that match patterns of git, or all files: also new files that git does not ignore."""
+    line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns]
+    names = subprocess.run(line, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sorted(name for name in set(names) if name and os.path.lexists(ROOT / name))
+
+
 def pytest_sessionstart(session):
     """Fails with the build command if the programs of the tests are missing. The default target does not build them."""
     folder = tools_folder()

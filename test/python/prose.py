@@ -31,8 +31,9 @@ COMPILED = [(re.compile(expression, re.IGNORECASE | re.MULTILINE), advice) for e
 
 # Advice that holds only for documents. Comments on arithmetic may say "product" (of numbers).
 OF_DOCUMENTS = {"matmul; contraction where it is general"}
-# Comments on functions begin with a verb: "Returns ...", "Splits ...".
-NO_VERB = re.compile(r"^\s*///<? ?(What|Of) ", re.MULTILINE)
+# Comments on functions begin with a verb: "Returns ...", "Splits ...". Comments with two slashes may have a line that begins so.
+NO_VERB = re.compile(r"(?:^\s*(?://[/!]|/\*[*!])<? ?|^(?!\s*//).*\n\s*// )(What|Of) ", re.MULTILINE)
+NO_VERB_IN_PYTHON = re.compile(r'"""(What|Of) ')
 
 COLUMNS = 100
 PARAGRAPH = 6  # lines
@@ -80,6 +81,19 @@ def read_sources(text):
     return "".join(comments)
 
 
+def read_tablegen(text):
+    """Returns the comments of TableGen, and the text of summaries and descriptions. Lines keep their numbers."""
+    comments = read_sources(text).split("\n")
+    described = re.compile(r'summary = "([^"]*)"|description = \[\{(.*?)\}\]', re.DOTALL)
+    for match in described.finditer(text):
+        body = match[1] or re.sub(r"^( *)```.*?^ *```", lambda code: "\n" * code[0].count("\n"), match[2] or "", flags=re.S | re.M)
+        first = text.count("\n", 0, match.start())
+        for number, line in enumerate(body.split("\n"), first):
+            comments += [""] * (number + 1 - len(comments))
+            comments[number] += " " + line
+    return "\n".join(comments)
+
+
 def strip_spans(comments):
     """Returns comments without code spans and indentation."""
     return "\n".join(line.strip() for line in re.sub(r"`[^`\n]*`", "X", comments).split("\n"))
@@ -100,19 +114,13 @@ def find_constructions_of_sources(text):
 PYTHON_TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*', re.DOTALL)
 
 
-def list_definitions(node):
-    """Yields a module, and its classes and functions at any depth, except for those inside an `if` or a loop."""
-    yield node
-    for one in node.body:
-        if isinstance(one, (ast.ClassDef, ast.FunctionDef)):
-            yield from list_definitions(one)
-
-
 def read_python(text):
     """Returns the docstrings, the comments, and the names of tests (with blanks instead of underscores). Lines keep their numbers."""
     lines = text.splitlines()
     docstrings, comments, names = [""] * len(lines), [""] * len(lines), [""] * len(lines)
-    for node in list_definitions(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
         if ast.get_docstring(node, clean=False):
             span = slice(node.body[0].lineno - 1, node.body[0].end_lineno)
             docstrings[span] = [line.strip(' "') for line in lines[span]]
@@ -124,9 +132,15 @@ def read_python(text):
     return ["\n".join(kind) for kind in (docstrings, comments, names)]
 
 
+def find_constructions_of_tablegen(text):
+    """Returns the same as find_constructions, for a TableGen source."""
+    return find_in_comments(read_tablegen(text))
+
+
 def find_constructions_of_python(text):
     """Returns the same as find_constructions, for a Python source."""
-    return sorted(one for kind in read_python(text) for one in find_in_comments(kind))
+    starts = [(text.count("\n", 0, match.start()) + 1, match[1], "begin with a verb") for match in NO_VERB_IN_PYTHON.finditer(text)]
+    return sorted([one for kind in read_python(text) for one in find_in_comments(kind)] + starts)
 
 
 def read_scripts(text):

@@ -1,10 +1,9 @@
 """Rates, bandwidths and times of machines are in clusters/*.json, not in the code that chooses plans."""
 
 import re
-import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, list_files
 
 pytestmark = pytest.mark.quick
 
@@ -51,7 +50,7 @@ def test_constants_are_found(line, constants):
 
 
 def test_cost_constants_are_only_in_cluster_files():
-    files = subprocess.run(["git", "ls-files", "*.cpp", "*.h"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    files = list_files("*.cpp", "*.h")
     found = {(file, constant) for file in files if file.startswith(tuple(FOLDERS)) for constant in find_constants((ROOT / file).read_text())}
     unknown = sorted(found - KNOWN.keys())
     assert not unknown, "\n".join(f"{file}: {constant}: move it to clusters/*.json, or add its reason to KNOWN" for file, constant in unknown)

@@ -1,9 +1,8 @@
 """Errors about flags store the flag as data (docs/errors.md). No message in the compiler's sources begins with the text of a flag."""
 import re
-import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, list_files
 
 pytestmark = pytest.mark.quick
 
@@ -26,7 +25,7 @@ def find_flags(source):
 
 def test_messages_about_flags_are_made_by_refuse_flag():
     """Without `refuseFlag` or `createFlagError`, an error about a flag would have the exit status of a failing pass."""
-    files = subprocess.run(["git", "ls-files", "lib", "dialects", "tools"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    files = list_files("lib", "dialects", "tools")
     sources = [file for file in files if file.endswith((".cpp", ".h"))]
     found = [f"{file}: {literal}" for file in sources if file not in SPELL_FLAGS for literal in find_flags((ROOT / file).read_text())]
     assert not found, "\n".join(found)

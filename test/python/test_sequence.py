@@ -76,7 +76,7 @@ def test_the_evaluator_agrees(tmp_path, mesh):
 
 
 def test_stages_send_a_share_of_the_sequence(tmp_path, exports):
-    """Of [4, 16, 32], a rank sends 8 of the 16 positions, forward and backward."""
+    """A rank sends 8 of the 16 positions of [4, 16, 32], forward and backward."""
     archive = oracle.export("gpt2_deep", exports)
     oracle.compile_model(tmp_path, archive, "pp=2,tp=2", *POLICY, "--dump-dir", tmp_path / "dump")
     sent = re.findall(r"rank\.send .*: (tensor<\S+>)", (tmp_path / "dump/4-scheduled.mlir").read_text())
