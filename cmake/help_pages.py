@@ -45,6 +45,8 @@ class Help:
             elif (match := CHOICE.match(line)) and self.options:
                 self.options[-1].choices.append(match[1])
                 self.options[-1].description += f" ({match[1]}: {match[2].strip()})"
+            elif line.startswith(" " * 12) and self.options:
+                self.options[-1].description += f" {line.strip()}"
             elif re.fullmatch(r"\S.*:", line) and line != "OPTIONS:":
                 section = line[:-1]
 

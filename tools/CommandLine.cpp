@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <unistd.h>
 
@@ -207,6 +208,38 @@ static bool parseOptions(StringRef tool, ArrayRef<const char *> arguments, Strin
   return false;
 }
 
+/// Splits a text into lines of at most `columns` characters, at blanks.
+static std::string wrapText(StringRef text, size_t columns) {
+  std::string lines;
+  size_t used = 0;
+  for (StringRef word : split(text, ' ')) {
+    bool fits = used == 0 || used + 1 + word.size() <= columns;
+    lines += used == 0 ? "" : fits ? " " : "\n";
+    lines += word;
+    used = fits ? used + (used > 0) + word.size() : word.size();
+  }
+  return lines;
+}
+
+/// Wraps the texts of `--help`, which `llvm::cl` would print in one line per option.
+static void wrapHelp() {
+  constexpr size_t kColumns = 100, kFewest = 50;
+  constexpr size_t kDash = 3;           // columns of " - ", which `llvm::cl` prints before the text
+  static std::deque<std::string> texts; // options refer to their texts
+  size_t width = 0;
+  auto isShown = [](const cl::Option &option) {
+    return option.getOptionHiddenFlag() == cl::NotHidden && option.hasArgStr();
+  };
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (isShown(*option))
+      width = std::max(width, option->getOptionWidth());
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (isShown(*option) && !option->HelpStr.contains('\n')) {
+      size_t columns = std::max(kFewest, kColumns - std::min(kColumns, width + kDash));
+      option->setDescription(texts.emplace_back(wrapText(option->HelpStr, columns)));
+    }
+}
+
 bool parseTool(int argc, char **argv, StringRef overview) {
   StringRef tool = sys::path::filename(argv[0]);
   for (int i = 1; i < argc; ++i) {
@@ -224,6 +257,7 @@ bool parseTool(int argc, char **argv, StringRef overview) {
     return false;
   }
   setVersion();
+  wrapHelp();
   std::vector<std::string> arguments = joinFiles(readDecimals(argc, argv));
   std::vector<const char *> pointers;
   for (const std::string &argument : arguments)

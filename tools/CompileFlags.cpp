@@ -85,14 +85,17 @@ static void addLayoutFlags(FlagTable &t, CompileOptions &c) {
                                         " (+sp: sequence parallel; searched: the fastest predicted "
                                         "splits; tables: split only the rows "
                                         "of embedding tables)";
-  t.add({.name = "mesh",
-         .value = "AXIS=N,...",
-         .help = "device mesh: NAME[:KIND]=N,... with the last axis varying fastest; dp=*: --ranks "
-                 "divided by the other sizes. In a search, constraints on pp, dp and tp instead, "
-                 "such as pp=2,tp=<=8; omitted axes and * may have any size",
-         .level = Planned,
-         .inPlan = true},
-        c.mesh);
+  t.add(
+      {.name = "mesh",
+       .value = "AXIS=N,...",
+       .help =
+           "device mesh: NAME=N,... with the names dp, tp and pp, or NAME:KIND=N,... with a kind "
+           "(data, tensor, pipeline, context, expert). The last axis varies fastest; dp=*: --ranks "
+           "divided by the other sizes. In a search, constraints on pp, dp and tp instead, "
+           "such as pp=2,tp=<=8; omitted axes and * may have any size",
+       .level = Planned,
+       .inPlan = true},
+      c.mesh);
   t.add({.name = "ranks",
          .value = "N",
          .help = "number of ranks; needed for an axis of size *, as in --mesh dp=*,tp=2, and for a "
@@ -187,11 +190,11 @@ static void addStepFlags(FlagTable &t, CompileFlags &f) {
          .trains = true},
         c.recompute);
   t.add({.name = "offload",
-         .value = "none|optimizer|activations[=all],...",
-         .help = "keep tensors in host memory while unused. optimizer: tensors that only the "
-                 "update uses (optimizer state, EMA, master weights); activations: saved "
-                 "activations whose copies are fully hidden by computation; activations=all: all "
-                 "saved activations whose offloading lowers the peak",
+         .value = "KIND,...",
+         .help = "keep tensors in host memory while unused: none, optimizer (tensors that only the "
+                 "update uses: optimizer state, EMA, master weights), activations (saved "
+                 "activations whose copies are fully hidden by computation) or activations=all "
+                 "(all saved activations whose offloading lowers the peak)",
          .level = Scheduled,
          .inPlan = true,
          .trains = true},

@@ -30,8 +30,8 @@ describeByCoordinate(mlir::ModuleOp module,
 
 /// Writes "variables", with addresses and initial values, and "files", the files that contain
 /// initial values (path, bytes, hash). Adds weights that are copied into the program to `payload`.
-/// `adders` maps each variable that runs accumulate, or write outside of the update, to the
-/// pipeline coordinate of these runs. Fails with a diagnostic if a file cannot be read.
+/// `adders` maps a variable to the pipeline coordinate of the `rank.run`s that accumulate into it,
+/// or write it outside of the update. Fails with a diagnostic if a file cannot be read.
 mlir::LogicalResult writeVariables(mlir::ModuleOp module, WeightsMode mode,
                                    const llvm::StringMap<int64_t> &adders, Payload &payload,
                                    llvm::json::OStream &json);

@@ -158,10 +158,10 @@ LogicalResult PlanCompiler::checkSplit(ModuleOp module) {
 
 /// Returns the candidates whose programs give the table of a candidate. ZeRO 1 only changes the
 /// update, for which samples and recomputation do not matter. Its table follows from three
-/// programs: the candidate without ZeRO, and two programs without recomputation, without and with
-/// ZeRO 1, which serve all samples and recomputation modes. ZeRO 2 and 3 communicate in forward and
-/// backward, and the compute of the candidate hides a part of this time. They therefore need the
-/// program of the candidate itself.
+/// programs: (a) the candidate without ZeRO, (b) one without recomputation and ZeRO, (c) one
+/// without recomputation and with ZeRO 1. All samples and recomputation modes share (b) and (c).
+/// ZeRO 2 and 3 communicate in forward and backward, and the compute of the candidate hides a part
+/// of this time. They therefore need the program of the candidate itself.
 SmallVector<Candidate, 3> PlanCompiler::getPrograms(const Candidate &candidate) {
   if (candidate.zero != 1)
     return {candidate};

@@ -1,4 +1,5 @@
-// Declares the passes of level 0, which replace groups of exported ops by single ops.
+// Declares the passes that prepare an imported module for autodiff: they recognize ops, set initial
+// values, and check the module.
 #ifndef PARASHARD_IMPORT_PASSES_TD
 #define PARASHARD_IMPORT_PASSES_TD
 

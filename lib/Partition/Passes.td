@@ -10,8 +10,8 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
   let description = [{
     Lowers level 2 to level 3. Reshards the operands of each op to the shardings with which the op
     runs, and its results to `ps.shardings` (docs/levels/op-sharding.md). Users of a value share its
-    reshards. The backward uses a reshard of the forward only if the value is partial, so that
-    gathered values need not be saved. In a module without a mesh, only the level changes.
+    reshards. The backward reuses the result of an all-reduce of the forward, but repeats
+    all-gathers, so that gathered values need not be saved. In a module without a mesh, only the level changes.
   }];
 }
 

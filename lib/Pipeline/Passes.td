@@ -59,8 +59,8 @@ def SchedulePass : Pass<"ps-schedule", "::mlir::ModuleOp"> {
     the schedule, and then the update. Evaluation becomes `@evaluate.pp0` and so on.
 
     The receive of a value from another coordinate starts one task before the value is used. The
-    send starts after the task that produces the value. The sender waits for the send after the
-    receive has started, according to the simulated times of the schedule.
+    send starts after the task that produces the value. The wait of the sender is placed where, at
+    the simulated times of the schedule, the receiver has started its receive.
 
     Collectives of the update are merged into buckets. A bucket of gradients starts during the last
     micro-batch, after the last run that adds to one of its gradients. The waits are placed before

@@ -17,7 +17,8 @@ Repetition findRepetition(ArrayRef<unsigned> classes, int64_t minUnit) {
   Repetition best;
   int64_t n = classes.size();
   for (int64_t unit = minUnit; 2 * unit <= n; ++unit) {
-    // Number of consecutive positions before i whose class equals the class `unit` positions later.
+    // Counts the positions directly before i whose class equals the class `unit` positions later.
+    // Example: ABABA with unit 2 gives 3 at i = 3.
     int64_t run = 0;
     for (int64_t i = 0; i + unit <= n; ++i) {
       bool equal = i + unit < n && classes[i] == classes[i + unit];

@@ -79,7 +79,7 @@ struct Branch {
 /// Plans that take more than this factor times the time of the best plan are not returned.
 constexpr double kSlowest = 1.05;
 /// Searched policies are tried for a size of the tensor axis in two cases. Either the named
-/// policies do not split more than the share `kMaxWhole` of the matmuls, or the best plan has this
+/// policies leave more than the share `kMaxWhole` of the matmuls unsplit, or the best plan has this
 /// size. A search is assumed to reduce the time to `kSearchGain` of the named policy's time, even
 /// if the named policy splits all matmuls. At most `kMaxSearches` pairs of tensor axis and samples
 /// are tried.
@@ -205,7 +205,7 @@ private:
         else
           candidates.push_back(candidate);
       }
-      // Bounds of two kinds cannot be compared.
+      // A bound of skipped policies and a bound from a class table cannot be compared.
       double &smallest = candidates.empty() ? minSkipped : least;
       double bound = candidates.empty() ? skipped : addPolicies(candidates, branches);
       if (bound > (1 - problem.tolerance) * smallest) {
@@ -297,7 +297,7 @@ private:
   }
 
   /// Tries the searched policies for the branches with the smallest bounds, if the named policy
-  /// does not split many matmuls, or if the branch has the tensor axis of the best plan. Tries only
+  /// leaves many matmuls unsplit, or if the branch has the tensor axis of the best plan. Tries only
   /// a few branches, because a search takes as long as building several tables.
   void exploreSearched() {
     std::set<std::pair<int64_t, int64_t>> tried; // tensor axis, samples

@@ -16,7 +16,7 @@ std::string toText(llvm::StringRef text);
 
 //===--- the plan (Plan.cpp) ----------------------------------------------===//
 
-/// Lists the axes of the mesh, except axes of kind `multiple`, which have no devices.
+/// Lists the axes of the mesh, except axes of kind `multiple`, which --align-dims adds to pad dims.
 llvm::json::Array listMesh(mlir::ModuleOp module);
 
 /// Totals over all parameters. `localBytes` are the bytes of one rank's shards.

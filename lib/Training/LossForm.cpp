@@ -550,6 +550,7 @@ private:
   /// constants give a mean: a divisor that is a multiple of the number of samples, and a factor of
   /// 1 / (number of summed elements). Sets `ambiguous` for such a factor. Also sets it for such
   /// divisors, unless their product is the number of samples times the sizes of some reduced dims.
+  /// Example: the sum over [4 samples, 3] divided by 12 is not ambiguous, divided by 8 it is.
   bool isSumOfSamples(Value value, const Scale &scale) {
     int64_t samples = getBatch().getSamples(value);
     if (samples == 0)

@@ -84,7 +84,7 @@ def VerifyTrainingPass : Pass<"ps-verify-training", "::mlir::ModuleOp"> {
   let description = [{
     * `training_c1`: the level of the module is `training` or later.
     * `training_c2`: the module has `@micro_batch`, `@evaluate` and `@update`. For inference it has
-      `@evaluate` alone. `@count` is optional.
+      `@evaluate` alone. `@count` and inference entries are optional.
     * `training_c3`: every op of these functions has a phase. `module_c4` restricts the phases.
     * `training_c4`: `@evaluate` and `@count` have no `ps.write`.
     * `training_c5`: every gradient variable is accumulated.

@@ -87,6 +87,10 @@ def without_data():
         yield
 
 
+class BadSource(ExportFailed):
+    """The argument that names the model is wrong. The exit status is 2."""
+
+
 def from_hugging_face(path, meta=False, attention="sdpa", task="causal-lm"):
     """Loads a model of `transformers` from a folder or by name. With `meta`, reads only its configuration."""
     try:
@@ -107,7 +111,7 @@ def from_hugging_face(path, meta=False, attention="sdpa", task="causal-lm"):
         with without_data():
             model = kind.from_config(config, attn_implementation=attention)
     except (OSError, ValueError) as error:
-        raise ExportFailed(f"{path}: {error}") from error
+        raise BadSource(f"{path}: {error}") from error
     model.tie_weights()
     return model
 
@@ -138,10 +142,10 @@ def from_function(source):
     """Calls the function FILE.py:FUNCTION or MODULE:FUNCTION, which returns (module, inputs). Returns this pair."""
     where, _, name = source.rpartition(":")
     if not where:
-        raise ExportFailed(f"{source}: give hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
+        raise BadSource(f"{source}: give hf:PATH, FILE.py:FUNCTION or MODULE:FUNCTION")
     if where.endswith(".py"):
         if not pathlib.Path(where).is_file():
-            raise ExportFailed(f"{where}: no such file")
+            raise BadSource(f"{where}: no such file")
         spec = importlib.util.spec_from_file_location(pathlib.Path(where).stem, where)
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
@@ -151,10 +155,10 @@ def from_function(source):
         try:
             module = importlib.import_module(where)
         except ModuleNotFoundError as error:
-            raise ExportFailed(f"{source}: {error}") from error
+            raise BadSource(f"{source}: {error}") from error
     function = getattr(module, name, None)
     if function is None:
-        raise ExportFailed(f"{where} has no function {name}")
+        raise BadSource(f"{where} has no function {name}")
     made = function()
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module) and isinstance(made[1], dict)):
         raise ExportFailed(f"{source} returned {type(made).__name__}; it must return (module, inputs), where inputs is a dict by name")
@@ -573,7 +577,8 @@ def main(arguments=None):
         module, inputs = load(options)
         done = export(module, inputs, options.output, train=not options.eval, dynamic_batch=not options.fixed_batch)
     except ExportFailed as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, BadSource) else 1)
     print(f"wrote {done.path}: {done.parameters:,} parameters, {done.trained:,} of them trained")
     for name, shape in done.inputs.items():
         print(f"  input {name}: {' x '.join(map(str, shape))}")

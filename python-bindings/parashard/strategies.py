@@ -103,10 +103,10 @@ FP8 = {
     "include": Option("parts of the names of linear layers", make=add_to_precision(",include=*{}*")),
     "exclude": Option("parts of the names of linear layers", make=add_to_precision(",exclude=*{}*")),
     "margin": Option("the scales leave room for 2^margin times larger elements", make=add_to_precision(",margin={}")),
-    "amax_history_len": Option("steps that delayed scaling uses", make=add_to_precision(",history={}")),
+    "amax_history_len": Option("number of steps in the history of delayed scaling", make=add_to_precision(",history={}")),
     "interval": Option("scales are computed in each step", {"1": {}}),
     "fp8_format": Option("inputs and weights are e4m3, gradients e5m2", {"HYBRID": {}}),
-    "amax_compute_algo": Option("the scale is that of the largest element in the history", {"max": {}}),
+    "amax_compute_algo": Option("the scale follows from the largest element in the history", {"max": {}}),
     "reduce_amax": Option("all ranks use the same scales", {"True": {}}),
     "verbose": Option("use `ps-compile --explain` to list the layers"),
 }

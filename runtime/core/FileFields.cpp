@@ -18,7 +18,8 @@ std::string describeJsonError(const std::exception &error) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-Json parseJsonFile(std::string_view text, const std::string &path, const char *kind) {
+Json parseJsonFile(std::string_view text, const std::string &path, const char *kind,
+                   const char *remedy) {
   if (text.starts_with("\xEF\xBB\xBF"))
     PSRT_FAIL(BadInput,
               "\"%s\" is not a valid %s: it begins with a byte order mark; save it as plain UTF-8",
@@ -26,8 +27,8 @@ Json parseJsonFile(std::string_view text, const std::string &path, const char *k
   try {
     return parseStrictly<Json>(text.begin(), text.end());
   } catch (const Json::exception &error) {
-    PSRT_FAIL(BadInput, "\"%s\" is not a valid %s: %s", path.c_str(), kind,
-              describeJsonError(error).c_str());
+    PSRT_FAIL(BadInput, "\"%s\" is not a valid %s: %s%s", path.c_str(), kind,
+              describeJsonError(error).c_str(), remedy);
   }
 }
 

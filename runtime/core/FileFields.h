@@ -11,8 +11,10 @@
 namespace psrt {
 
 /// Parses the JSON of a file. Fails with BadInput if the JSON is invalid, or if an object has a key
-/// twice: `"PATH" is not a valid KIND: ...`.
-nlohmann::json parseJsonFile(std::string_view text, const std::string &path, const char *kind);
+/// twice: `"PATH" is not a valid KIND: ...`. `remedy` ends the message, such as "; export it
+/// again".
+nlohmann::json parseJsonFile(std::string_view text, const std::string &path, const char *kind,
+                             const char *remedy = "");
 
 /// An object in the JSON of a file. Reading a missing or invalid field fails with BadInput:
 /// `"PATH": "a"."b" is 1.5; expected ...`.

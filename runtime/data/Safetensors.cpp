@@ -34,7 +34,7 @@ static const char *hintAt(const MappedFile &file) {
   bool isZip = file.size() > 4 && std::memcmp(file.data(), "PK\3\4", 4) == 0;
   return isZip ? "; it is an archive written by torch.save; save the tensors with "
                  "safetensors.torch.save_file"
-               : "";
+               : "; write or copy it again";
 }
 
 /// Fails unless the tensors cover the data without gaps or overlaps, as the format requires.

@@ -415,8 +415,11 @@ static std::optional<DataFormat> checkFormats(const std::vector<std::string> &pa
                 paths.front().c_str(), path.c_str());
     common = format;
   }
-  for (const std::string &path : paths)
+  for (const std::string &path : paths) {
+    if (path.find_first_of("*?[") != std::string::npos && !std::filesystem::exists(path))
+      PSRT_FAIL(BadArgument, "%s: no file matches \"%s\"", flag, path.c_str());
     checkReadable(flag, path);
+  }
   return common;
 }
 

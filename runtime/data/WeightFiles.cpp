@@ -72,7 +72,8 @@ void WeightFiles::addFolder(const std::string &path) {
               path.c_str(), kWholeWeights, kWeightIndex);
   auto before = identify(index);
   MappedFile text(index.string());
-  Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of weights");
+  Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of weights",
+                            "; export or copy the weights again");
   addIndexed(index.string(), json);
   checkOneExport(path, exportOf(json));
   if (identify(index) != before)

@@ -376,7 +376,8 @@ Checkpoint::Checkpoint(const std::string &folder) : given(folder), path(folder) 
     PSRT_FAIL(BadInput, "\"%s\" is not a checkpoint: it has neither %s nor a pointer \"%s\"",
               path.c_str(), kCheckpointIndex, kLatest);
   MappedFile text(index.string());
-  Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of a checkpoint");
+  Json json = parseJsonFile({text.data(), text.size()}, index.string(), "index of a checkpoint",
+                            "; load another checkpoint");
   FileFields fields(json, index.string());
   int64_t version = fields.integer("version");
   if (version != kVersion)

@@ -568,7 +568,10 @@ std::optional<CommandLine> parseCommandLine(int argc, char **argv, int &status) 
             " is not written: --no-codegen only plans; use --stop-after LEVEL to write a level");
     line.output.output.clear();
   }
-  if (!check(measureLocalCluster(c, printReport))) // last, because the measurement takes long
+  // The measurement takes long, and is therefore last. A search has printed its warnings already.
+  auto ignore = [](bool, const std::string &) {};
+  bool isSearched = line.output.searchPrediction.has_value();
+  if (!check(isSearched ? measureLocalCluster(c, ignore) : measureLocalCluster(c, printReport)))
     return std::nullopt;
   return line;
 }

@@ -20,7 +20,7 @@ static void hideOptions(mlir::DialectRegistry &registry) {
   mlir::registerDefaultTimingManagerCLOptions();
   mlir::tracing::DebugCounter::registerCLOptions();
   parashard::hideLibraryOptions();
-  // "ps-fuse" stands for the list of all passes, which is one option.
+  // All passes are one option, which is found under the name of any pass.
   for (llvm::StringRef name : {"ps-fuse", "pass-pipeline", "mlir-print-ir-after-all"})
     if (llvm::cl::Option *option = llvm::cl::getRegisteredOptions().lookup(name))
       option->setHiddenFlag(llvm::cl::NotHidden);

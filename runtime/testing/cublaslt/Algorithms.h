@@ -21,8 +21,8 @@ struct Algorithm {
 /// Returns the algorithms that the heuristics offer, which use at most `workspace` bytes each.
 /// $PSRT_FAKE_ALGORITHMS lists the durations of the algorithms in microseconds. Example:
 /// "300,-,100"; "-" marks an algorithm that the heuristics report as unsupported. By default, there
-/// are three algorithms without a delay. Algorithms require that the bias or bias gradient has the
-/// alignment of `vector`, but at most 16 bytes.
+/// are three algorithms without a delay. `vector` is the address of the bias or bias gradient. The
+/// algorithms require the alignment of this address, but at most 16 bytes.
 std::vector<cublasLtMatmulHeuristicResult_t> offerAlgorithms(uint64_t workspace,
                                                              const void *vector);
 

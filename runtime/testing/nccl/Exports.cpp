@@ -29,7 +29,7 @@ namespace {
 
 using fake::Board;
 
-/// One rank's communicator. `name` is the name of its board.
+/// One rank's communicator. `name` is the name of its shared memory (`Board`).
 struct Comm {
   Comm(std::string name, int ranks, int rank)
       : name(std::move(name)), ranks(ranks), rank(rank), board(this->name, ranks, aborted) {}

@@ -158,7 +158,7 @@ TEST_F(GraphTest, each_wait_of_a_graph_is_needed) {
     OK(cu.graphLaunch(exec, main));
     CUresult result = cu.streamSynchronize(main);
     std::string messages = testing::internal::GetCapturedStderr();
-    // The launch itself orders the fork, so its wait is not needed here.
+    // The launch of the graph already orders the fork, so the run succeeds without the first wait.
     EXPECT_EQ(drop == 1 ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED, result) << messages;
   }
 }

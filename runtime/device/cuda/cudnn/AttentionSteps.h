@@ -47,7 +47,8 @@ protected:
   /// null. Returns y.
   Tensor &addPointwise(cudnnPointwiseMode_t mode, cudnnDataType_t arithmetic, Tensor &y, Tensor &x,
                        Tensor *b = nullptr, Tensor *t = nullptr, int64_t axis = -1);
-  /// Adds the sum of the scores and the bias of both masks (getBiasSizes). Returns the sum.
+  /// Adds the sum of the scores and the bias that represents the mask and the padding
+  /// (getBiasSizes). Returns the sum.
   Tensor &addBias(Tensor &scores);
   /// Adds steps that set a score to -inf if the query does not see the key. Query i sees key j if i
   /// >= j (causal) and j + window > i (with a window). The sum j + window has the type
