@@ -1,10 +1,14 @@
 """auto_accelerate, with the signature of ATorch: trains a model under a strategy, which is a list of methods, or is searched for."""
 
+from __future__ import annotations
+
 import collections
 import inspect
 import os
 import re
 import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from unittest import mock
 
 import torch
@@ -12,14 +16,31 @@ from torch.utils._pytree import tree_flatten_with_path, tree_map_only, tree_unfl
 
 from parashard.errors import InputError, Unsupported
 from parashard.jobs import write_once
+from parashard.model import CompiledModel
+from parashard.optimizer import Optimizer
 from parashard.parallel import parallelize
 from parashard.plan import Plan, parse_json, write_mesh
 from parashard.planner import generate_plan
 from parashard.strategies import Option, check_tunable, constrain, free_tunable, make_plan, read_methods
 
+if TYPE_CHECKING:
+    from parashard.annotations import Drive, Path
+
 __all__ = ["ARGUMENTS", "auto_accelerate"]
 
-Result = collections.namedtuple("Result", "model optim dataloader loss_func prepare_input args lr_scheduler")
+
+class Result(NamedTuple):
+    """The result of `auto_accelerate`, as in ATorch. args: how the loop calls the optimizer."""
+
+    model: CompiledModel
+    optim: Optimizer
+    dataloader: torch.utils.data.DataLoader[Any]
+    loss_func: Callable[..., Any] | None
+    prepare_input: Callable[..., Any]
+    args: dict[str, bool]
+    lr_scheduler: Any
+
+
 # ATorch's `args` of a result: how the loop calls the optimizer.
 LOOP = {"use_optim_backward": False, "requires_set_gradient_accumulation_boundary": False}
 FORMATS = (None, "unpack_sequence", "unpack_dict")
@@ -55,12 +76,17 @@ ARGUMENTS = {
 
 
 def auto_accelerate(
-    model, optim_func=None, dataset=None, loss_func=None, prepare_input=None, model_input_format=None, optim_args=None,
-    optim_param_func=None, dataloader_args=None, distributed_sampler_cls=None, excluded=None, included=None, load_strategy=None,
-    lr_scheduler_cls=None, lr_scheduler_args=None, finetune_strategy=False, save_strategy_to_file=None, *,
-    ignore_dryrun_on_load_strategy=True, verbose=False, time_limit=None, find_unused_parameters=False,
-    ranks=None, cluster=None, drive=None, threads=0, seed=0,
-):  # fmt: skip
+    model: torch.nn.Module, optim_func: Callable[..., torch.optim.Optimizer] | None = None,
+    dataset: torch.utils.data.Dataset[Any] | None = None, loss_func: Callable[[Any, Any], Any] | None = None,
+    prepare_input: Callable[[Any, Any], Any] | None = None, model_input_format: Literal["unpack_sequence", "unpack_dict"] | None = None,
+    optim_args: dict[str, Any] | None = None, optim_param_func: Callable[[Any], Iterable[Any]] | None = None,
+    dataloader_args: dict[str, Any] | None = None, distributed_sampler_cls: Callable[..., torch.utils.data.Sampler[Any]] | None = None,
+    excluded: Sequence[Any] | None = None, included: Sequence[Any] | None = None, load_strategy: Sequence[Any] | Plan | Path | bytes | None = None,
+    lr_scheduler_cls: Callable[..., Any] | None = None, lr_scheduler_args: dict[str, Any] | None = None, finetune_strategy: bool = False,
+    save_strategy_to_file: Path | None = None, *, ignore_dryrun_on_load_strategy: bool = True, verbose: bool = False,
+    time_limit: float | None = None, find_unused_parameters: bool = False, ranks: int | None = None, cluster: Path | None = None,
+    drive: Drive | None = None, threads: int = 0, seed: int = 0,
+) -> tuple[bool, Result, Plan]:  # fmt: skip
     """Compiles a model for many ranks. Returns (status, result, best_strategy), as ATorch does: docs/python.md has the arguments.
 
     status: True; failures are exceptions. result: a namedtuple of model, optim, dataloader, loss_func, prepare_input, args and

@@ -1,6 +1,9 @@
 """Entries of a program that generate tokens with a KV cache: `prefill` for the prompt, and `decode` for one token per row."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import torch
 
@@ -18,10 +21,10 @@ class Generation:
     max_length: int  # tokens of a sequence, including the prompt
 
     @classmethod
-    def of(cls, given):
+    def of(cls, given: Generation | dict[str, Any]) -> Generation:
         """Returns the sizes that a user gives as a dict or as a `Generation`. Raises InputError for other values."""
         try:
-            sizes = given if isinstance(given, cls) else cls(**given)
+            sizes = given if isinstance(given, Generation) else cls(**given)
         except TypeError:
             raise InputError(f"generation is {given!r}; expected {{\"batch_size\": B, \"max_length\": L}}") from None
         if not all(isinstance(size, int) and size > 0 for size in dataclasses.astuple(sizes)):

@@ -1,9 +1,13 @@
 """Saves and loads the state of a training: model, optimizer, scheduler and plan in one file."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import pickle
 import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -11,10 +15,25 @@ from parashard.errors import InputError
 from parashard.jobs import write_once
 from parashard.plan import Plan
 
+if TYPE_CHECKING:
+    from parashard.annotations import Path
+
 __all__ = ["get_state", "load", "read_state", "save", "write_state"]
 
 
-def save(path, objects):
+class HasState(Protocol):
+    """An object whose state can be saved."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+
+class LoadsState(Protocol):
+    """An object whose state can be loaded."""
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> object: ...
+
+
+def save(path: Path, objects: Mapping[str, Any]) -> None:
     """Writes the state of objects to a file, completely or not at all. In a job, all processes call it, and rank 0 writes.
 
     objects: by name, a `Plan`, or an object with a state_dict(), such as a model, an optimizer or a scheduler. The state of a model
@@ -38,7 +57,7 @@ def write_state(path, state):
             raise
 
 
-def load(path, objects):
+def load(path: Path, objects: Mapping[str, Any]) -> dict[str, Plan]:
     """Reads the state of objects from a file that `save` wrote. Returns the plans of the file, by name.
 
     objects: by name, objects with a load_state_dict(). They may be compiled for another plan than that of the file. Names that only

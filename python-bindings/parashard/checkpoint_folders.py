@@ -1,14 +1,20 @@
 """Checkpoints as folders: a model as Hugging Face writes it, an optimizer as ColossalAI does."""
 
+from __future__ import annotations
+
 import json
 import pathlib
+from typing import TYPE_CHECKING
 
 import torch
 
-from parashard.checkpoint import get_state, read_state, write_state
+from parashard.checkpoint import HasState, LoadsState, get_state, read_state, write_state
 from parashard.errors import Error, InputError
 from parashard.jobs import write_once
 from parashard.lazy import LazyModel, LazyOptimizer
+
+if TYPE_CHECKING:
+    from parashard.annotations import Path
 
 __all__ = ["load", "save"]
 
@@ -17,7 +23,7 @@ STATES, GROUPS, STATES_INDEX = "pytorch_optim-{:05}.bin", "pytorch_optim_group.b
 WEIGHTS, SCHEDULER = "model.safetensors", "scheduler.pt"
 
 
-def save(value, folder, gigabytes):
+def save(value: HasState, folder: Path, gigabytes: float) -> None:
     """Writes the state of a model, an optimizer or a scheduler into a folder, in files of at most so many gigabytes."""
     if not isinstance(gigabytes, (int, float)) or gigabytes <= 0:
         raise InputError(f"max_file_size_gb is {gigabytes!r}; expected a positive number")
@@ -37,7 +43,7 @@ def save(value, folder, gigabytes):
     write_once(folder, write)
 
 
-def load(value, folder):
+def load(value: LoadsState, folder: Path) -> None:
     """Reads what `save` wrote."""
     folder = pathlib.Path(folder)
     if isinstance(value, LazyModel):

@@ -112,11 +112,11 @@ def _is_derivative(function, apply, arguments, needs_grad):
         return all(agree(scale) for scale in SCALES)
 
 
-_APPLY = torch.autograd.Function.apply.__func__
+_APPLY = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined] # a class method
 _apply = types.FunctionType(_APPLY.__code__, _APPLY.__globals__, "apply", _APPLY.__defaults__, _APPLY.__closure__)
 
 
-_enclosing = []  # a stack with one bool per Function whose forward is being traced: whether an argument requires a gradient
+_enclosing: list[bool] = []  # a stack with one bool per Function whose forward is being traced: whether an argument requires a gradient
 
 
 def _find_needs_grad(arguments):

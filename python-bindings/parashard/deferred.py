@@ -1,7 +1,11 @@
 """Builds a model without memory for its parameters, and records how each parameter is initialized."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 from unittest import mock
 
 import torch
@@ -13,11 +17,14 @@ from parashard.remote import find_written
 
 __all__ = ["deferred_init", "draw_parameters", "is_deferred"]
 
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made", bound=torch.nn.Module)
+
 # Ops that write all elements of a tensor, and read none.
 OVERWRITING = {"bernoulli_", "copy_", "exponential_", "fill_", "normal_", "random_", "uniform_", "zero_"}
 
 
-def deferred_init(make, *arguments, **options):
+def deferred_init(make: Callable[Arguments, Made], *arguments: Arguments.args, **options: Arguments.kwargs) -> Made:
     """Returns the module `make(*arguments, **options)`, whose parameters have no memory until `parallelize` draws them in the program.
 
     make: a class or function, such as a subclass of torch.nn.Module, or `AutoModelForCausalLM.from_config`. Buffers are computed at
@@ -53,8 +60,8 @@ class Reference:
     """A tensor whose storage is deferred."""
 
     storage: int
-    size: tuple
-    stride: tuple
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
     offset: int
 
     @staticmethod
@@ -70,10 +77,10 @@ class Op:
     """A recorded call that reads or writes deferred storages."""
 
     function: object
-    arguments: tuple  # (positional, named), with `Reference`s
-    read: set  # storages
-    written: list  # references to tensors that the call changes
-    made: dict  # new storages, by the index of the result
+    arguments: tuple[Any, Any]  # (positional, named), with `Reference`s
+    read: set[int]  # storages
+    written: list[Reference]  # references to tensors that the call changes
+    made: dict[int, int]  # new storages, by the index of the result
 
     @property
     def is_random(self):
@@ -100,12 +107,12 @@ class Op:
 class Recording:
     """How to compute the values of parameters. names: by storage. sizes: (number of elements, dtype) by storage."""
 
-    ops: list
-    names: dict
-    sizes: dict
-    given: dict  # values that existed before a parameter was registered, by storage
+    ops: list[Op]
+    names: dict[int, Any]
+    sizes: dict[int, Any]
+    given: dict[int, torch.Tensor]  # values that existed before a parameter was registered, by storage
     state: torch.Tensor  # state of the random number generator when `make` was called
-    versions: dict  # the version counter of each parameter, by name
+    versions: dict[str, int]  # the version counter of each parameter, by name
 
     def draw(self, parameters):
         """Yields (name, values) of all parameters, each as soon as its last op has run.

@@ -175,7 +175,7 @@ class StepDrive:
     these gradients visible in PyTorch: it multiplies them by the factor of the loss, and adds the gradients of earlier calls.
     """
 
-    cotangents = frozenset()
+    cotangents: frozenset[str] = frozenset()
 
     def __init__(self, program, outputs, loss, micro_batches):
         """loss: the name of the output that is the loss."""

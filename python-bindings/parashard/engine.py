@@ -1,11 +1,16 @@
 """The engine of ColossalAI: keeps the loop, and gives models, optimizers, schedulers and data loaders back ready for many ranks."""
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from parashard import checkpoint_folders
-from parashard.checkpoint import get_state, read_state, write_state
+from parashard.checkpoint import HasState, LoadsState, get_state, read_state, write_state
 from parashard.errors import InputError, Unsupported
 from parashard.jobs import write_once
 from parashard.lazy import LazyModel, LazyOptimizer
@@ -13,6 +18,11 @@ from parashard.optimizer import compile_groups
 from parashard.parallel import compile_model
 from parashard.plan import Plan
 from parashard.plugins import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from parashard.annotations import Path
 
 __all__ = ["Engine"]
 
@@ -33,26 +43,27 @@ class Engine:
     """
 
     def __init__(
-        self, device=None, precision=None, grad_clipping_type="norm", grad_clipping_value=0.0, parallelism_plugin=None, *,
-        plan=None, keep_outputs=False, threads=0, seed=0,
-    ):  # fmt: skip
+        self, device: str | torch.device | None = None, precision: str | None = None, grad_clipping_type: str = "norm",
+        grad_clipping_value: float = 0.0, parallelism_plugin: Plugin | None = None, *, plan: Plan | str | Mapping[str, int] | None = None,
+        keep_outputs: bool = False, threads: int = 0, seed: int = 0,
+    ) -> None:  # fmt: skip
         if parallelism_plugin is not None and not isinstance(parallelism_plugin, Plugin):
             raise InputError(f"parallelism_plugin is {type(parallelism_plugin).__name__}; give a plugin of parashard.plugins, or plan=Plan(...)")
         if parallelism_plugin is not None and plan is not None:
             raise InputError("both parallelism_plugin and plan are given; give one of them")
         plan = parallelism_plugin.plan if parallelism_plugin else plan or Plan()
         plan = plan if isinstance(plan, Plan) else Plan(plan)
-        self.plan = set_precision(set_device(plan, device), precision)
+        self.plan: Plan = set_precision(set_device(plan, device), precision)
         if "offload" in self.plan.flags and not str(self.plan.flags.get("target", "cpu")).startswith("cuda"):
             raise Unsupported("offloading needs a GPU, because a CPU has no other memory; give device=\"cuda\", or remove it")
         self.clip_norm = choose_norm(grad_clipping_type, grad_clipping_value, parallelism_plugin)
         self._options = {"threads": threads, "seed": seed}
         self._keeps_outputs = keep_outputs
-        self._iterators = weakref.WeakKeyDictionary()  # by data loader
+        self._iterators: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by data loader
 
     # ---- initialization -------------------------------------------------------------------------------------------
 
-    def initialize(self, *args):
+    def initialize(self, *args: Any) -> list[Any]:
         """Returns models, optimizers, schedulers and data loaders in the order in which they were given.
 
         A model is compiled at its first call, with the shapes of this batch. Its optimizer is the one that has its parameters; a model
@@ -84,14 +95,17 @@ class Engine:
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    def backward(self, loss, optimizer):
+    def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
         """Runs backward of a loss, for the model of an optimizer. The gradients are added to those of earlier calls."""
         check_optimizer(optimizer)
         loss.backward()
         if all(parameter.grad is None for group in optimizer.param_groups for parameter in group["params"]):
             raise InputError("the loss does not depend on the model of this optimizer; give the optimizer of the model that made the loss")
 
-    def execute_pipeline(self, data_iter, model, criterion, optimizer=None, return_loss=True, return_outputs=False):
+    def execute_pipeline(
+        self, data_iter: Any, model: torch.nn.Module, criterion: Callable[..., torch.Tensor], optimizer: torch.optim.Optimizer | None = None,
+        return_loss: bool = True, return_outputs: bool = False,
+    ) -> Any:  # fmt: skip
         """Runs forward and backward of all micro-batches of the next batch, with the criterion in the program.
 
         data_iter: an iterator, a data loader (its next batch; after the last one, it starts again), or a batch.
@@ -128,7 +142,7 @@ class Engine:
             raise InputError("the data loader has no batch; check its dataset, batch_size and drop_last")
         return batch
 
-    def no_sync(self, model):
+    def no_sync(self, model: torch.nn.Module) -> AbstractContextManager[None]:
         """Returns a context for the accumulation of gradients, which are summed over all calls until zero_grad()."""
         if not isinstance(model, LazyModel):
             raise InputError(f"model is {type(model).__name__}; give the model that initialize returned")
@@ -136,7 +150,9 @@ class Engine:
 
     # ---- checkpoints ----------------------------------------------------------------------------------------------
 
-    def save(self, obj, path_like, plan="torch", max_file_size_gb=None):
+    def save(
+        self, obj: HasState, path_like: Path, plan: Literal["torch", "huggingface"] = "torch", max_file_size_gb: float | None = None
+    ) -> None:
         """Writes the state of a model, an optimizer or a scheduler.
 
         plan: "torch" writes a file, as `torch.save(obj.state_dict(), path)`. "huggingface" writes into a folder: a model as
@@ -149,7 +165,7 @@ class Engine:
         state = get_state("obj", obj)
         write_once(path_like, lambda: write_state(path_like, state))
 
-    def load(self, obj, path_like, plan="torch"):
+    def load(self, obj: LoadsState, path_like: Path, plan: Literal["torch", "huggingface"] = "torch") -> None:
         """Reads what `save` wrote into a model, an optimizer or a scheduler, which may have another plan."""
         if check_format(plan):
             return checkpoint_folders.load(obj, path_like)

@@ -1,8 +1,15 @@
 """The exceptions of the package. Each message says what happened, and what to do."""
 
+from __future__ import annotations
+
 import dataclasses
 import linecache
 import pathlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 
 class Error(Exception):
@@ -30,19 +37,19 @@ class Diagnostic:
     column: int | None = None
     module: str | None = None
     reproducer: str | None = None
-    notes: tuple = ()
+    notes: tuple[Diagnostic, ...] = ()
 
     @classmethod
-    def from_values(cls, values):
+    def from_values(cls, values: Mapping[str, Any]) -> Diagnostic:
         """Returns the diagnostic of a JSON object of `--messages json`."""
         return cls(**{**values, "notes": tuple(cls.from_values(note) for note in values.get("notes", ()))})
 
     @property
-    def source(self):
+    def source(self) -> str | None:
         """The text of the model's source line, or None if it is not known."""
         return linecache.getline(self.file, self.line).strip() or None if self.file and self.line else None
 
-    def __str__(self):
+    def __str__(self) -> str:
         line = f"{pathlib.Path(self.file).name}:{self.line}" if self.file and self.line else None
         where = f"{self.module} ({line})" if self.module and line else self.module or line
         lines = [f"{where}: " if where else ""]
@@ -59,7 +66,7 @@ class CompileError(Error):
     command: the command line, which can be repeated in a shell.
     """
 
-    def __init__(self, diagnostics, command):
+    def __init__(self, diagnostics: Sequence[Diagnostic], command: str) -> None:
         super().__init__("\n".join([*map(str, diagnostics), f"command: {command}"]))
         self.diagnostics = diagnostics
         self.command = command

@@ -11,6 +11,8 @@ parameters have no data: give initial values to ps-compile (`--init`) or to the 
     export(module, {"x": x, "labels": labels}, "model.pt2", loss=lambda outputs, labels: F.cross_entropy(outputs, labels))
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import dataclasses
@@ -23,6 +25,8 @@ import sys
 import traceback
 import types
 import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import torch
@@ -42,6 +46,9 @@ from parashard.stopped_gradients import (
 )
 from parashard.tools import find_tool
 
+if TYPE_CHECKING:
+    from parashard.annotations import Path
+
 __all__ = ["ExportFailed", "Exported", "export", "without_data"]
 
 
@@ -50,11 +57,11 @@ class Exported:
     """Describes an archive that `export` wrote."""
 
     path: pathlib.Path
-    inputs: dict  # name -> shape; a dynamic dim is the name of its symbol, such as "s72"
+    inputs: dict[str, list[int | str]]  # name -> shape; a dynamic dim is the name of its symbol, such as "s72"
     loss: str  # name of the first scalar output, the loss; "" if no output is a scalar
     parameters: int  # number of elements of all parameters
     trained: int  # number of elements of parameters that require gradients
-    notes: list  # messages for the user
+    notes: list[str]  # messages for the user
     program: torch.export.ExportedProgram = dataclasses.field(repr=False)
     unsupported: str = ""  # the ops that ps-compile cannot import, with their source lines
 
@@ -63,7 +70,7 @@ class Exported:
 
 
 @contextlib.contextmanager
-def without_data():
+def without_data() -> Iterator[None]:
     """Makes modules that are created in this context have parameters without data, on the `meta` device.
 
     Buffers keep their values. Each parameter is first created by `torch.empty` and never written, so that the system
@@ -439,7 +446,7 @@ def write(program, path):
         temporary.unlink(missing_ok=True)
 
 
-def describe(program, path, notes):
+def describe(program: torch.export.ExportedProgram, path: pathlib.Path, notes: list[str]) -> Exported:
     """Returns the input shapes, the loss and the number of parameters of an exported program."""
     nodes = {node.name: node for node in program.graph.nodes}
     inputs = {
@@ -479,7 +486,10 @@ def in_mode(module, train, notes):
             part.training = mode
 
 
-def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
+def export(
+    module: torch.nn.Module, inputs: dict[str, Any], path: Path, *, loss: Callable[..., torch.Tensor] | None = None, train: bool = True,
+    dynamic_batch: bool = True,
+) -> Exported:  # fmt: skip
     """Exports `module`, called with `inputs`, to the archive `path`. Returns an `Exported`.
 
     inputs: a dict from the names of forward's parameters to tensors.
@@ -497,7 +507,7 @@ def export(module, inputs, path, *, loss=None, train=True, dynamic_batch=True):
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
         raise ExportFailed(f"{path}: the archive's name must end in .pt2")
-    notes = []
+    notes: list[str] = []
     without_values = any(p.device.type == "meta" for p in module.parameters())
     patched = add_loss(module, loss) if loss else contextlib.nullcontext()
     with in_mode(module, train, notes):

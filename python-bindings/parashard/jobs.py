@@ -1,9 +1,12 @@
 """The job of this process: the processes that a launcher (torchrun, mpirun, srun) has started. Each is one rank of every program."""
 
+from __future__ import annotations
+
 import atexit
 import os
 import pathlib
 import sys
+from typing import TYPE_CHECKING
 
 from parashard.errors import Error, InputError
 
@@ -15,10 +18,13 @@ except ImportError as error:
         "build/release/python to PYTHONPATH"
     ) from error
 
-__all__ = ["env", "launch"]
+if TYPE_CHECKING:
+    from typing import Literal
+
+__all__ = ["_runtime", "env", "launch"]
 
 
-def launch(comm=None):
+def launch(comm: Literal["mpi", "tcp"] | None = None) -> _Environment:
     """Joins the job that a launcher has started, and returns `env`. Without a launcher, the ranks are threads of this process.
 
     comm: "mpi" or "tcp"; by default, as the launcher needs. `parallelize` calls this function. If an exception ends one process, all
@@ -92,25 +98,25 @@ def _leave_job():
 class _Environment:
     """This process in its job. Its properties join the job first."""
 
-    def __init__(self):
-        self.job = None
+    def __init__(self) -> None:
+        self.job: _runtime.Job = None  # type: ignore[assignment] # `launch` joins the job
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         """Number of this process, from 0."""
         return launch().job.rank
 
     @property
-    def world_size(self):
+    def world_size(self) -> int:
         """Number of processes of the job; 1 without a launcher."""
         return launch().job.size
 
     @property
-    def is_master(self):
+    def is_master(self) -> bool:
         """Whether this process writes files and prints."""
         return self.rank == 0
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"env(rank={self.rank}, world_size={self.world_size})"
 
 

@@ -1,10 +1,14 @@
 """Models and optimizers that are compiled at the first call of the model, when the shapes of its inputs and its criterion are known."""
 
+from __future__ import annotations
+
 import collections.abc
 import contextlib
 import copy
 import inspect
 import types
+from collections.abc import Callable, Mapping
+from typing import Any, overload
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -12,7 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from parashard.errors import ExportFailed, InputError, Unsupported
 from parashard.export import replace_forward
 from parashard.model import CompiledModel, bind
-from parashard.optimizer import Optimizer
+from parashard.optimizer import CompiledGroups, Optimizer
 
 __all__ = ["LazyModel", "LazyOptimizer"]
 
@@ -20,7 +24,7 @@ __all__ = ["LazyModel", "LazyOptimizer"]
 class LazyModel(torch.nn.Module):
     """A model that is compiled at its first call. Its parameters are those of the original module, then those of the compiled model."""
 
-    def __init__(self, module, optimizer, build):
+    def __init__(self, module: torch.nn.Module, optimizer: LazyOptimizer | None, build: Callable[..., Any]) -> None:
         """optimizer: its `LazyOptimizer`, or None: the model only evaluates.
 
         build: `build(module, optimizer, inputs, keeps_outputs)` returns a `CompiledModel` and the `CompiledGroups` of the optimizer.
@@ -32,8 +36,8 @@ class LazyModel(torch.nn.Module):
         self._attributes = {name: value for name, value in vars(module).items() if name not in {*empty, "forward"}}  # such as a configuration
         self._optimizer = optimizer
         self._build = build
-        self._criterion = None  # the criterion in the program, and the names of its second argument
-        self._extras = []  # inputs of the program that only the criterion uses
+        self._criterion: tuple[Callable[..., torch.Tensor], Any] | None = None  # the criterion in the program, and the names of its second argument
+        self._extras: list[str] = []  # inputs of the program that only the criterion uses
         self._modes = {name: part.training for name, part in module.named_modules()} if module.training else {}
         self.training = module.training
         self._hold(module)
@@ -44,17 +48,17 @@ class LazyModel(torch.nn.Module):
             self.__dict__[name] = module.__dict__[name]
         self.__dict__["_held"] = module  # not as a submodule, which would change the names of the parameters
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         attributes = self.__dict__.get("_attributes", {})
         return attributes[name] if name in attributes else super().__getattr__(name)
 
     @property
-    def is_compiled(self):
+    def is_compiled(self) -> bool:
         return isinstance(self._held, CompiledModel)
 
     # ---- calls ----------------------------------------------------------------------------------------------------
 
-    def forward(self, *arguments, **options):
+    def forward(self, *arguments: Any, **options: Any) -> Any:
         self._check_mode()
         if not self.is_compiled:
             self._compile(bind(self._signature, self._kind.__name__, arguments, options))
@@ -68,7 +72,7 @@ class LazyModel(torch.nn.Module):
             )
         return self._held(*arguments, **options, **self._draw_extras())[1]
 
-    def run_with(self, criterion, batch, returns_outputs, keeps_outputs):
+    def run_with(self, criterion: Callable[..., torch.Tensor], batch: Any, returns_outputs: bool, keeps_outputs: bool) -> Any:
         """Returns (loss, outputs) of a batch, with the criterion in the program.
 
         returns_outputs: whether the outputs need values. keeps_outputs: whether a later call in training mode may need values.
@@ -190,19 +194,19 @@ class LazyModel(torch.nn.Module):
 
     # ---- the methods of a model -----------------------------------------------------------------------------------
 
-    def state_dict(self, *arguments, **options):
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
         return self._held.state_dict(*arguments, **options)
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         return self._held.load_state_dict(state_dict, strict, assign)
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         self._held.zero_grad(set_to_none)
 
-    def register_parameter(self, name, parameter):
+    def register_parameter(self, name: str, parameter: torch.nn.Parameter | None) -> None:
         self._held.register_parameter(name, parameter)
 
-    def generate(self, inputs=None, **options):
+    def generate(self, inputs: torch.Tensor | None = None, **options: Any) -> Any:
         """Generates tokens as the Hugging Face model does. Before the first call of the model, PyTorch computes them."""
         if self.training:
             raise Unsupported("call model.eval() before generate(); a training step returns no logits")
@@ -211,11 +215,11 @@ class LazyModel(torch.nn.Module):
         self._held.training = False
         return self._held.generate(inputs, **options)
 
-    def no_sync(self):
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context for the accumulation of gradients, which are summed over all calls until zero_grad()."""
         return contextlib.nullcontext()
 
-    def close(self):
+    def close(self) -> None:
         """Stops the ranks, and frees their memory."""
         if self.is_compiled:
             self._held.close()
@@ -228,7 +232,7 @@ class LazyModel(torch.nn.Module):
 class LazyOptimizer(Optimizer):
     """The optimizer of a `LazyModel`. Until the model is compiled, it has the parameters of the original module."""
 
-    def __init__(self, source):
+    def __init__(self, source: torch.optim.Optimizer) -> None:
         """source: the optimizer of PyTorch."""
         torch.optim.Optimizer.__init__(self, [dict(group) for group in source.param_groups], source.defaults)
         self._source = source
@@ -236,10 +240,10 @@ class LazyOptimizer(Optimizer):
             torch.optim.Optimizer.load_state_dict(self, source.state_dict())
 
     @property
-    def is_compiled(self):
+    def is_compiled(self) -> bool:
         return hasattr(self, "_model")
 
-    def attach(self, model, groups):
+    def attach(self, model: CompiledModel, groups: CompiledGroups) -> None:
         """Takes the parameters of a compiled model, and moves its state there. groups: its `CompiledGroups`."""
         state = torch.optim.Optimizer.state_dict(self)
         self._bind(model, groups)
@@ -248,13 +252,19 @@ class LazyOptimizer(Optimizer):
         if state["state"]:
             super().load_state_dict(state)
 
-    def get_current(self):
+    def get_current(self) -> torch.optim.Optimizer:
         """Returns an optimizer of PyTorch with the current options of the groups."""
         result = copy.copy(self._source)
         result.param_groups = self.param_groups
         return result
 
-    def step(self, closure=None):
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Updates the parameters by their gradients. Does nothing if all gradients are None."""
         loss = None
         if closure is not None:
@@ -266,18 +276,18 @@ class LazyOptimizer(Optimizer):
             raise Unsupported("the gradients were computed by PyTorch, before the first call of the model; call the model first")
         return loss
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Sets all gradients of the model to zero."""
         if self.is_compiled:
             super().zero_grad(set_to_none)
         else:
             torch.optim.Optimizer.zero_grad(self, set_to_none)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Returns a state dict that the optimizer of PyTorch also loads."""
         return super().state_dict() if self.is_compiled else torch.optim.Optimizer.state_dict(self)
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state dict of this class or of the optimizer of PyTorch."""
         if self.is_compiled:
             super().load_state_dict(state_dict)

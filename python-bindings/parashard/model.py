@@ -1,16 +1,23 @@
 """A compiled model as a torch.nn.Module: forward and backward run in the program."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
 import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._pytree import tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_unflatten
 
-from parashard.drives import LOSS_PART, name_gradient
+from parashard.drives import LOSS_PART, AutogradDrive, StepDrive, name_gradient
 from parashard.errors import InputError, Unsupported
 from parashard.generation import generate
 from parashard.remote import RemoteTensor, Variable
+
+if TYPE_CHECKING:
+    from parashard._runtime import Program
 
 __all__ = ["CompiledModel", "bind", "bind_inputs", "label_outputs"]
 
@@ -67,7 +74,7 @@ def make_model(module, *arguments):
 class Fixed(torch.nn.Module):
     """A module whose parameters cannot be replaced, because the program would keep the old ones."""
 
-    def register_parameter(self, name, parameter):
+    def register_parameter(self, name: str, parameter: torch.nn.Parameter | None) -> None:
         if self._parameters.get(name) is not None:
             raise Unsupported(f"parameter {name} of a compiled model cannot be replaced; write its values: {name}.copy_(...)")
         super().register_parameter(name, parameter)
@@ -96,7 +103,10 @@ class CompiledModel(Fixed):
 
     accepts_loss_kwargs = False  # tells Hugging Face's Trainer not to pass the number of labels: the program counts them
 
-    def __init__(self, module, program, drive, positions, spec, trained):
+    def __init__(
+        self, module: torch.nn.Module, program: Program, drive: AutogradDrive | StepDrive, positions: list[str | None], spec: TreeSpec,
+        trained: set[str],
+    ) -> None:  # fmt: skip
         """Copies the structure of a module, and opens its parameters in the program.
 
         drive: runs the program. positions: the names of the tensors among the model's outputs in order, or None for other values.
@@ -119,7 +129,7 @@ class CompiledModel(Fixed):
 
     # ---- calls ----------------------------------------------------------------------------------------------------
 
-    def forward(self, *arguments, **options):
+    def forward(self, *arguments: Any, **options: Any) -> Any:
         inputs = self._bind(arguments, options)
         self._check_modes()
         values = self._drive.train(self, inputs) if self.training else self._drive.evaluate(inputs)
@@ -220,7 +230,7 @@ class CompiledModel(Fixed):
                     "into the program; call parallelize again"
                 )
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Sets all gradients to None, or to zero. Gradients are accumulated until the next call."""
         self._drive.zero_grad()
         for name, parameter in self.named_parameters():
@@ -229,7 +239,7 @@ class CompiledModel(Fixed):
             elif parameter.grad is not None and name in self._gradients:
                 parameter.grad = self._gradients[name]
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         if assign:
             raise Unsupported("assign=True would replace the parameters of the program; load without it")
         return super().load_state_dict(state_dict, strict)
@@ -243,10 +253,10 @@ class CompiledModel(Fixed):
         variable = Variable(self._program, name)
         variable.write(value.detach().to("cpu", variable.dtype).expand(variable.shape))
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         raise Unsupported("a compiled model cannot be copied or pickled; use state_dict(), or parallelize the original model again")
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Any:
         return self.__reduce_ex__(2)
 
     def _apply(self, function, recurse=True):
@@ -260,7 +270,7 @@ class CompiledModel(Fixed):
             "or precision=\"bf16\""
         )
 
-    def generate(self, inputs=None, **options):
+    def generate(self, inputs: torch.Tensor | None = None, **options: Any) -> Any:
         """Generates tokens as `generate` of the Hugging Face model does. Each token evaluates the compiled length again."""
         if self.training:
             raise Unsupported("call model.eval() before generate(); a training step returns no logits")
@@ -268,10 +278,10 @@ class CompiledModel(Fixed):
             raise Unsupported(f"{self._name} has no generate(); use a causal language model of Hugging Face")
         return generate(self, self._original, inputs, options)
 
-    def no_sync(self):
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context without effect, for loops written for DDP: gradients are summed over all calls until zero_grad()."""
         return contextlib.nullcontext()
 
-    def close(self):
+    def close(self) -> None:
         """Stops the ranks and frees their memory."""
         self._program.close()

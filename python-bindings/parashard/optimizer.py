@@ -1,13 +1,20 @@
 """The optimizer of a compiled model, as a torch.optim.Optimizer: schedulers and state dicts of PyTorch work with it."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
 from parashard.compiler import write_cached
 from parashard.errors import InputError, Unsupported
+
+if TYPE_CHECKING:
+    from parashard.model import CompiledModel
 
 __all__ = ["CompiledGroups", "Optimizer", "compile_groups"]
 
@@ -42,11 +49,11 @@ class CompiledGroups:
     """
 
     kind: str
-    keys: tuple
-    arguments: list
-    members: list
-    trained: set
-    suffixes: list
+    keys: tuple[str, ...]
+    arguments: list[str]
+    members: list[list[str]]
+    trained: set[str]
+    suffixes: list[list[str]]
 
 
 def describe_group(kind, keys, group, defaults):
@@ -67,7 +74,7 @@ def describe_group(kind, keys, group, defaults):
     return f"{kind}({','.join(values)})"
 
 
-def compile_groups(module, optimizer):
+def compile_groups(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> CompiledGroups:
     """Returns the `CompiledGroups` of an optimizer of PyTorch over the parameters of `module`."""
     if type(optimizer) not in KINDS:
         known = ", ".join(f"torch.optim.{known.__name__}" for known in KINDS)
@@ -136,7 +143,7 @@ class Optimizer(torch.optim.Optimizer):
     The hyperparameters of each group in `SCALARS` may change between steps. The other ones are compiled into the program.
     """
 
-    def __init__(self, model, source, compiled):
+    def __init__(self, model: CompiledModel, source: torch.optim.Optimizer, compiled: CompiledGroups) -> None:
         """source: the optimizer of PyTorch over the original model. compiled: its `CompiledGroups`."""
         super().__init__([dict(group) for group in source.param_groups], source.defaults)
         self._bind(model, compiled)
@@ -156,7 +163,13 @@ class Optimizer(torch.optim.Optimizer):
         self._sent = [{key: read_values(group[key]) for key in ("lr", *compiled.keys)} for group in self.param_groups]
         self._fixed = [{key for key, values in sent.items() if is_fixed(key, values)} for sent in self._sent]
 
-    def step(self, closure=None):
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Updates the parameters by their gradients. Does nothing if all gradients are None."""
         loss = None
         if closure is not None:
@@ -170,11 +183,11 @@ class Optimizer(torch.optim.Optimizer):
         if self._model._send_gradients(is_update=True):
             self._model._drive.update()
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Sets all gradients of the model to zero."""
         self._model.zero_grad(set_to_none)
 
-    def add_param_group(self, group):
+    def add_param_group(self, group: dict[str, Any]) -> None:
         if hasattr(self, "_sent"):
             raise Unsupported("a compiled optimizer takes no further parameter groups; call parallelize with all groups")
         super().add_param_group(group)
@@ -205,7 +218,7 @@ class Optimizer(torch.optim.Optimizer):
                 yield index, {key: variable for key, variable in state.items() if variable in known}
                 index += 1
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Returns a state dict that the optimizer of PyTorch also loads."""
         result = super().state_dict()
         if self._program.step:
@@ -220,7 +233,7 @@ class Optimizer(torch.optim.Optimizer):
         """Returns the names of the variables that count the updates of each group."""
         return [name for name in self._program.names("variables") if re.fullmatch(r"optimizer\.(\d+\.)?count", name)]
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state dict of this class or of the optimizer of PyTorch."""
         state = state_dict["state"]
         super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})

@@ -1,9 +1,13 @@
 """Compiles a model and its optimizer for many ranks."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
 import pathlib
 import tempfile
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 
@@ -19,13 +23,64 @@ from parashard.model import bind_inputs, label_outputs, make_model
 from parashard.optimizer import Optimizer, compile_groups
 from parashard.plan import Plan
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Unpack
+
+    from parashard.annotations import Batch, Drive, LoaderOptions, ProgramOptions
+    from parashard.loading import BatchLoader
+    from parashard.model import CompiledModel
+
 __all__ = ["parallelize"]
+
+Model = TypeVar("Model", bound=torch.nn.Module)
+Scheduler = TypeVar("Scheduler")
+Sample = TypeVar("Sample")
+
+
+@overload
+def parallelize(
+    plan: Plan | str | Mapping[str, int], model: Model, optimizer_fn: Callable[[Model], torch.optim.Optimizer],
+    lr_scheduler_fn: None = None, dataset: None = None, *, example: Batch, **options: Unpack[ProgramOptions],
+) -> tuple[CompiledModel, Optimizer]: ...  # fmt: skip
+
+
+@overload
+def parallelize(
+    plan: Plan | str | Mapping[str, int], model: Model, optimizer_fn: Callable[[Model], torch.optim.Optimizer],
+    lr_scheduler_fn: Callable[[Optimizer], Scheduler], dataset: None = None, *, example: Batch, **options: Unpack[ProgramOptions],
+) -> tuple[CompiledModel, Optimizer, Scheduler]: ...  # fmt: skip
+
+
+@overload
+def parallelize(
+    plan: Plan | str | Mapping[str, int], model: Model, optimizer_fn: Callable[[Model], torch.optim.Optimizer],
+    lr_scheduler_fn: None = None, *, dataset: torch.utils.data.Dataset[Sample], **options: Unpack[LoaderOptions],
+) -> tuple[CompiledModel, Optimizer, BatchLoader[Sample]]: ...  # fmt: skip
+
+
+@overload
+def parallelize(
+    plan: Plan | str | Mapping[str, int], model: Model, optimizer_fn: Callable[[Model], torch.optim.Optimizer],
+    lr_scheduler_fn: None, dataset: torch.utils.data.Dataset[Sample], **options: Unpack[LoaderOptions],
+) -> tuple[CompiledModel, Optimizer, BatchLoader[Sample]]: ...  # fmt: skip
+
+
+@overload
+def parallelize(
+    plan: Plan | str | Mapping[str, int], model: Model, optimizer_fn: Callable[[Model], torch.optim.Optimizer],
+    lr_scheduler_fn: Callable[[Optimizer], Scheduler], dataset: torch.utils.data.Dataset[Sample], **options: Unpack[LoaderOptions],
+) -> tuple[CompiledModel, Optimizer, Scheduler, BatchLoader[Sample]]: ...  # fmt: skip
 
 
 def parallelize(
-    plan, model, optimizer_fn, lr_scheduler_fn=None, dataset=None, *,
-    example=None, batch_size=None, criterion=None, drive=None, keep_outputs=(), threads=0, seed=0, loader_options=None, generation=None,
-):  # fmt: skip
+    plan: Plan | str | Mapping[str, int], model: Model, optimizer_fn: Callable[[Model], torch.optim.Optimizer],
+    lr_scheduler_fn: Callable[[Optimizer], Any] | None = None, dataset: torch.utils.data.Dataset[Any] | None = None, *,
+    example: Batch | None = None, batch_size: int | None = None, criterion: Callable[..., torch.Tensor] | None = None,
+    drive: Drive | None = None, keep_outputs: str | Sequence[str] = (), threads: int = 0, seed: int = 0,
+    loader_options: dict[str, Any] | None = None, generation: Generation | dict[str, int] | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
     """Compiles a model for the ranks of a plan. Returns (model, optimizer), and then the scheduler and the data loader if requested.
 
     plan: a `Plan`, or a mesh such as "dp=2,tp=2". The ranks are threads of this process, or the processes of a job (`launch`).
@@ -61,9 +116,9 @@ def parallelize(
     plan = plan if isinstance(plan, Plan) else Plan(plan)
     if dataset is None and example is None:
         raise InputError("the shapes of a batch are not known; give example=batch, or a dataset and batch_size=N")
-    if dataset is not None and batch_size is None and example is None:
-        raise InputError("the number of samples of a step is not known; give batch_size=N")
     if dataset is not None and example is None:
+        if batch_size is None:
+            raise InputError("the number of samples of a step is not known; give batch_size=N")
         collate = (loader_options or {}).get("collate_fn", torch.utils.data.default_collate)
         example = collate([dataset[index] for index in range(batch_size)])
     optimizer = optimizer_fn(model)

@@ -1,14 +1,25 @@
 """Plans: how a model is divided over ranks."""
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import json
 import math
 import re
 import types
+from typing import TYPE_CHECKING
 
 from parashard.compiler import make_cache_folder
 from parashard.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from typing_extensions import Unpack
+
+    from parashard.annotations import ChangedFlags, Path, PlanFlags
 
 __all__ = ["Plan", "parse_json", "write_mesh"]
 
@@ -33,26 +44,26 @@ class Plan:
     plan["tensor_parallel.sharding_plan"], plan["pipeline_parallel.split_points"] and plan["zero"] return parts of the plan.
     """
 
-    mesh: types.MappingProxyType
-    flags: types.MappingProxyType
-    data: dict = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    mesh: types.MappingProxyType[str, int]
+    flags: types.MappingProxyType[str, Any]
+    data: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
-    def __init__(self, mesh="dp=1", **flags):
+    def __init__(self, mesh: str | Mapping[str, int] = "dp=1", **flags: Unpack[PlanFlags]) -> None:
         object.__setattr__(self, "data", {})
         object.__setattr__(self, "mesh", types.MappingProxyType(read_mesh(mesh)))
         object.__setattr__(self, "flags", types.MappingProxyType({name.replace("_", "-"): value for name, value in flags.items()}))
 
     @property
-    def ranks(self):
+    def ranks(self) -> int:
         """The number of ranks: the product of the sizes of the axes."""
         return math.prod(self.mesh.values())
 
-    def replace(self, mesh=None, **flags):
+    def replace(self, mesh: str | Mapping[str, int] | None = None, **flags: Unpack[ChangedFlags]) -> Plan:
         """Returns a plan with other values of some flags. None removes a flag."""
         changed = {**self.flags, **{name.replace("_", "-"): value for name, value in flags.items()}}
         return Plan(mesh or dict(self.mesh), **{name: value for name, value in changed.items() if value is not None})
 
-    def arguments(self):
+    def arguments(self) -> list[str]:
         """Returns the arguments of ps-compile."""
         if any(isinstance(value, (dict, list)) for value in self.flags.values()):  # shardings, which only a file can contain
             path = make_cache_folder() / f"plan-{hashlib.sha256(self._write().encode()).hexdigest()[:32]}.json"
@@ -63,28 +74,28 @@ class Plan:
             result += [f"--{name}", str(value)]
         return result
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes a plan file, which `ps-compile --plan` and `Plan.load` read."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self._write())
 
-    def _write(self):
+    def _write(self) -> str:
         return json.dumps({"mesh": write_mesh(self.mesh), **self.flags}, indent=2) + "\n"
 
-    def with_data(self, data):
+    def with_data(self, data: dict[str, Any]) -> Plan:
         """Returns a copy of the plan with other data."""
         result = Plan(dict(self.mesh), **self.flags)
         object.__setattr__(result, "data", data)
         return result
 
     @staticmethod
-    def load(path):
+    def load(path: Path) -> Plan:
         """Reads a plan file, such as one that `ps-plan` wrote. Raises InputError if the file has no plan."""
         with open(path, encoding="utf-8") as file:
             return Plan.from_values(parse_json(file.read(), path), path)
 
     @staticmethod
-    def from_values(values, name):
+    def from_values(values: object, name: Path) -> Plan:
         """Returns the plan in the values of a plan file. name: of the file, for errors."""
         if not isinstance(values, dict):
             raise InputError(f"{name}: the file has a {type(values).__name__}; expected an object with flags, such as {{\"mesh\": \"dp=2\"}}")
@@ -92,7 +103,7 @@ class Plan:
         plan = Plan(**{key: value for key, value in values.items() if key not in described})
         return plan.with_data({"predicted": values["predicted"]}) if "predicted" in values else plan
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         if key in (SPLIT_POINTS, SHARDING_PLAN):
             if "sections" not in self.data:
                 raise InputError(f"{key} is not known before the plan is compiled for a model; use generate_plan")
@@ -104,10 +115,10 @@ class Plan:
             raise KeyError(f"{key}; the plan has {', '.join([SPLIT_POINTS, SHARDING_PLAN, 'mesh', *self.flags])}")
         return self.flags[name]
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((tuple(self.mesh.items()), repr(sorted(self.flags.items()))))
 
-    def __str__(self):
+    def __str__(self) -> str:
         words = [f"--mesh {write_mesh(self.mesh)}"]
         for name, value in self.flags.items():
             words.append(f"--{name} {json.dumps(value) if isinstance(value, (dict, list)) else value}")
@@ -145,7 +156,7 @@ def list_shardings(data):
     return result
 
 
-def parse_json(text, name):
+def parse_json(text: str | bytes, name: Path) -> Any:
     """Returns the values of a JSON text. Raises InputError, with the name of the file, if the text is not JSON."""
     try:
         return json.loads(text)
@@ -153,17 +164,22 @@ def parse_json(text, name):
         raise InputError(f"{name}: {error}") from None
 
 
-def write_mesh(mesh):
+def write_mesh(mesh: Mapping[str, int]) -> str:
     """Returns the text of a mesh. Example: {"dp": 2, "tp": 2} gives "dp=2,tp=2"."""
     return ",".join(f"{axis}={size}" for axis, size in mesh.items())
 
 
-def read_mesh(mesh):
-    """Returns the sizes of the axes of a mesh, by name."""
+def list_axes(mesh):
+    """Returns the pairs of axis and size of a mesh. Example: "dp=2,tp" gives [("dp", "2"), ("tp", "")]."""
     if isinstance(mesh, str):
-        mesh = [tuple(axis.split("=", 1)) if "=" in axis else (axis, "") for axis in mesh.split(",")]
-    sizes = {}
-    for axis, size in mesh if isinstance(mesh, list) else mesh.items():
+        return [axis.partition("=")[::2] for axis in mesh.split(",")]
+    return mesh if isinstance(mesh, list) else mesh.items()
+
+
+def read_mesh(mesh: str | Mapping[str, int]) -> dict[str, int]:
+    """Returns the sizes of the axes of a mesh, by name."""
+    sizes: dict[str, int] = {}
+    for axis, size in list_axes(mesh):
         if axis in sizes:
             raise InputError(f"mesh: axis {axis} occurs twice; give each axis once, as in dp=2,tp=2")
         try:

@@ -1,9 +1,13 @@
 """Finds the fastest predicted plan for a model with ps-plan."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import pathlib
 import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -15,10 +19,19 @@ from parashard.optimizer import compile_groups
 from parashard.parallel import choose_loss, count_rows, flag_loss, list_outputs, name_inputs
 from parashard.plan import Plan
 
+if TYPE_CHECKING:
+    from parashard.annotations import Batch, Path
+
 __all__ = ["generate_plan"]
 
+Model = TypeVar("Model", bound=torch.nn.Module)
 
-def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", criterion=None, optimizer_fn=None, time_limit=None):
+
+def generate_plan(
+    constraints: dict[str, Any] | Path, model: Model, *, example: Batch, ranks: int | None = None, cluster: Path = "cpu",
+    criterion: Callable[..., torch.Tensor] | None = None, optimizer_fn: Callable[[Model], torch.optim.Optimizer] | None = None,
+    time_limit: float | None = None,
+) -> Plan:  # fmt: skip
     """Returns the `Plan` that is predicted to be the fastest of those that satisfy the constraints and fit the memory.
 
     constraints: a dict from flags of the plan to a value, a list of values, a range such as "<=8", or "*" (any value), or a path
@@ -58,7 +71,7 @@ def generate_plan(constraints, model, *, example, ranks=None, cluster="cpu", cri
         return Plan.from_values(values, result).with_data(data)
 
 
-def make_adamw(model):
+def make_adamw(model: torch.nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters())
 
 

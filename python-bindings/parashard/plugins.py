@@ -1,7 +1,10 @@
 """Plugins of ColossalAI as plans. `PLUGINS` says for each argument of a plugin how it becomes a part of the plan, or why it is refused."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from typing import Any
 
 from parashard.errors import InputError, Unsupported
 from parashard.plan import Plan
@@ -21,7 +24,7 @@ class Flag:
     """The argument is a flag of the plan. values: the flag's value by the argument's; empty: the argument itself. None: no flag."""
 
     name: str
-    values: dict = dataclasses.field(default_factory=dict)
+    values: dict[Any, Any] = dataclasses.field(default_factory=dict)
     otherwise: str = ""  # why other values are refused
 
 
@@ -158,10 +161,11 @@ REQUIRED = {"HybridParallelPlugin": ("tp_size", "pp_size")}
 class Plugin:
     """A plugin of ColossalAI. `plan` is its plan, and `clip_norm` the norm to which gradients are clipped, or 0."""
 
-    def __init__(self, *, ranks=None, **arguments):
+    def __init__(self, *, ranks: int | None = None, **arguments: Any) -> None:
         """ranks: the number of ranks, which is the world size in ColossalAI. arguments: those of the plugin (docs/python.md)."""
         name = type(self).__name__
-        sizes, flags = {}, {}
+        sizes: dict[str, int] = {}
+        flags: dict[str, Any] = {}
         for missing in (argument for argument in REQUIRED.get(name, ()) if argument not in arguments):
             raise InputError(f"{name}: {missing} is missing; give a size, such as {missing}=2")
         for argument, value in arguments.items():
@@ -171,9 +175,9 @@ class Plugin:
         if name in DEFAULTS and "zero" not in flags:
             flags["zero"] = DEFAULTS[name]["stage"]
         self.clip_norm = float(flags.pop("clip-norm", 0.0))
-        self.plan = make_plan(name, ranks, sizes, flags, arguments.get("dp_outside", True))
+        self.plan: Plan = make_plan(name, ranks, sizes, flags, arguments.get("dp_outside", True))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self.plan})"
 
 

@@ -1,9 +1,12 @@
 """The optimization methods of ATorch as a table: the flags of the plan that each of them sets, or the reason why it is refused."""
 
+from __future__ import annotations
+
 import dataclasses
 import difflib
 import math
-import types
+from collections.abc import Callable
+from typing import Any
 
 from parashard.errors import InputError, Unsupported
 from parashard.plan import Plan, write_mesh
@@ -23,8 +26,8 @@ class Option:
     """
 
     meaning: str
-    values: dict = dataclasses.field(default_factory=dict)
-    make: types.FunctionType | None = None
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+    make: Callable[[Any, Any], dict[str, Any]] | None = None
 
     def read(self, name, value, model=None):
         """Returns the flags of a value. Raises Unsupported for a value without a meaning here."""
@@ -46,14 +49,14 @@ class Method:
     """
 
     meaning: str
-    flags: dict = dataclasses.field(default_factory=dict)
-    options: dict = dataclasses.field(default_factory=dict)
-    config: dict = dataclasses.field(default_factory=dict)
+    flags: dict[str, Any] = dataclasses.field(default_factory=dict)
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
     key: str = ""
-    axes: tuple = ()
-    refines: dict = dataclasses.field(default_factory=dict)
-    include: dict = dataclasses.field(default_factory=dict)
-    exclude: dict | str = dataclasses.field(default_factory=dict)
+    axes: tuple[str, ...] = ()
+    refines: dict[str, Any] = dataclasses.field(default_factory=dict)
+    include: dict[str, Any] = dataclasses.field(default_factory=dict)
+    exclude: dict[str, Any] | str = dataclasses.field(default_factory=dict)
     refused: str = ""
 
 

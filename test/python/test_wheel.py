@@ -99,6 +99,8 @@ def test_a_wheel_compiles_and_trains_without_a_compiler(tmp_path):
     checked = subprocess.run([ROOT / "scripts/check-wheel", wheel], capture_output=True, text=True)
     missing = checked.stderr.splitlines()
     assert missing == [] if is_static() else all(line.startswith("parashard/bin/") or "ld.lld needs" in line for line in missing)
+    with zipfile.ZipFile(wheel) as parts:
+        assert {"parashard/py.typed", "parashard/_runtime.pyi"} < set(parts.namelist())
     python = install(wheel, tmp_path / "venv")
     found = []
     for code in (BEFORE, AFTER):
