@@ -9,7 +9,7 @@ import parashard
 import torch
 
 
-def draw_batch(step, rows=64):
+def draw_batch(step: int, rows: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns points of three spirals, and the spiral of each point."""
     generator = torch.Generator().manual_seed(step)
     labels = torch.randint(0, 3, (rows,), generator=generator)
@@ -18,9 +18,9 @@ def draw_batch(step, rows=64):
     return torch.stack([radius * angle.cos(), radius * angle.sin()], 1), labels
 
 
-def main(plan="dp=2,tp=2", steps=150):
+def main(plan: str = "dp=2,tp=2", steps: int = 150) -> list[float]:
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
+    model: torch.nn.Module = torch.nn.Sequential(
         torch.nn.Linear(2, 64), torch.nn.GELU(), torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 3)
     )
     model, optimizer, scheduler = parashard.parallelize(

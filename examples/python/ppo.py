@@ -16,28 +16,29 @@ TOKENS, PROMPT, LENGTH, ROWS = 16, 4, 12, 8
 class Recurrent(torch.nn.Module):
     """A causal model of tokens: each position sees the mean of the positions before it."""
 
-    def __init__(self, outputs):
+    def __init__(self, outputs: int) -> None:
         super().__init__()
         self.embed = torch.nn.Embedding(TOKENS, 32)
         self.place = torch.nn.Embedding(LENGTH, 32)
         self.up, self.down = torch.nn.Linear(64, 64), torch.nn.Linear(64, 32)
         self.head = torch.nn.Linear(32, outputs)
 
-    def forward(self, tokens):
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embed(tokens) + self.place.weight
         count = torch.arange(1, LENGTH + 1).view(1, -1, 1)
         x = x + self.down(torch.relu(self.up(torch.cat([x, x.cumsum(1) / count], 2))))
-        return self.head(x)
+        logits: torch.Tensor = self.head(x)
+        return logits
 
 
-def log_probs(logits, sequences):
+def log_probs(logits: torch.Tensor, sequences: torch.Tensor) -> torch.Tensor:
     """Returns the log-probability of each token after the prompt."""
     all_tokens = torch.log_softmax(logits[:, PROMPT - 1 : -1], 2)
     return all_tokens.gather(2, sequences[:, PROMPT:, None]).squeeze(2)
 
 
 @torch.no_grad()
-def roll_out(actor, generator):
+def roll_out(actor: torch.nn.Module, generator: torch.Generator) -> torch.Tensor:
     """Samples continuations of random prompts."""
     actor.eval()
     sequences = torch.zeros(ROWS, LENGTH, dtype=torch.long)
@@ -49,7 +50,7 @@ def roll_out(actor, generator):
     return sequences
 
 
-def main(plan="tp=2", critic_plan="dp=2", rounds=15):
+def main(plan: str = "tp=2", critic_plan: str = "dp=2", rounds: int = 15) -> list[float]:
     torch.manual_seed(0)
     example = torch.zeros(ROWS, LENGTH, dtype=torch.long)
     actor, actor_optimizer = parashard.parallelize(

@@ -15,47 +15,48 @@ VOCABULARY, LENGTH, ROWS = 64, 16, 8
 
 
 class Block(torch.nn.Module):
-    def __init__(self, width=32, heads=4):
+    def __init__(self, width: int = 32, heads: int = 4) -> None:
         super().__init__()
         self.heads = heads
         self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
         self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
         self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, 2))
         attention = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(attention.transpose(1, 2).flatten(2))
-        return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))
+        x = x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))
+        return x
 
 
 class Language(torch.nn.Module):
-    def __init__(self, layers=4, width=32):
+    def __init__(self, layers: int = 4, width: int = 32) -> None:
         super().__init__()
         self.embed = torch.nn.Embedding(VOCABULARY, width)
         self.place = torch.nn.Embedding(LENGTH, width)
         self.blocks = torch.nn.ModuleList(Block(width) for _ in range(layers))
         self.head = torch.nn.Linear(width, VOCABULARY)
 
-    def forward(self, tokens, labels):
+    def forward(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         x = self.embed(tokens) + self.place.weight
         for block in self.blocks:
             x = block(x)
         return torch.nn.functional.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
 
 
-class Counting(torch.utils.data.Dataset):
+class Counting(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
     """Sequences that count up from a random token."""
 
-    def __len__(self):
+    def __len__(self) -> int:
         return VOCABULARY
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         tokens = (torch.arange(LENGTH + 1) + index) % VOCABULARY
         return {"tokens": tokens[:-1], "labels": tokens[1:]}
 
 
-def main(mesh="dp=2,pp=2,tp=2", epochs=2):
+def main(mesh: str = "dp=2,pp=2,tp=2", *, epochs: int = 2) -> list[float]:
     torch.manual_seed(0)
     plan = parashard.Plan(mesh, micro_batches=2, schedule="1f1b", split_method="flops")
     model, optimizer, loader = parashard.parallelize(
