@@ -284,9 +284,12 @@ Error checkTarget(StringRef target) {
 void addUpdateFlags(FlagTable &t, CompileOptions &c) {
   t.add({.name = "optimizer",
          .value = "[FILTER=]SPEC",
-         .help = "\"[GLOB=|ndim<2=]adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\"; "
-                 "sgd, adam, adamw; @FILE.json: groups of parameters by exact names "
-                 "(docs/running.md); repeatable, first match wins (default: adamw(lr=1e-3))",
+         .help =
+             "sgd, adam or adamw with its arguments, such as "
+             "\"adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\". FILTER is a GLOB of "
+             "parameter names, or ndim<2 for parameters with less than 2 dims, as in "
+             "\"*bias=adamw(lr=1e-4)\". Repeatable; the first match wins. @FILE.json: groups of "
+             "parameters by exact names (docs/running.md) (default: adamw(lr=1e-3))",
          .level = ps::Level::Training,
          .trains = true},
         c.optimizers);

@@ -24,7 +24,7 @@ public:
   /// - `kWholeBatch` if the samples are an inner factor of a dim, if `value` combines several
   ///   samples, or if it is a scalar that combines a batch of one sample;
   /// - the first dim of size 1, else dim 0, of any other tensor that combines a batch of one
-  ///   sample.
+  ///   sample. Example: the mean over dim 0 of [1, 8], with dim 0 kept.
   int64_t getBatchDim(mlir::Value value) const;
   /// Returns true if `value` depends on a batch of several samples and is not a sum over samples.
   bool isOtherThanSum(mlir::Value value) const;

@@ -1,4 +1,4 @@
-"""The engine of ColossalAI: keeps the loop, and gives models, optimizers, schedulers and data loaders back ready for many ranks."""
+"""The engine of ColossalAI. It returns models, optimizers, schedulers and data loaders that run on many ranks; the training loop stays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Engine:
     precision: fp32, bf16, fp16, half or fp8; by default, that of the plan. fp16 needs `execute_pipeline`.
     grad_clipping_type, grad_clipping_value: "norm" and the norm to which each update clips the gradients of a model; 0: no clipping.
     parallelism_plugin: a plugin of `parashard.plugins`. plan: instead of a plugin, a `Plan` or a mesh such as "dp=2,tp=2".
-    keep_outputs: whether `execute_pipeline` can return outputs in training mode, although its first call has no return_outputs=True.
+    keep_outputs: allows return_outputs=True in later calls of `execute_pipeline` in training mode, even if the first call does not set it.
     threads, seed: those of `parallelize`.
     """
 

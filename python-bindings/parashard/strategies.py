@@ -114,7 +114,7 @@ FP8 = {
     "verbose": Option("use `ps-compile --explain` to list the layers"),
 }
 METHODS = {
-    "parallel_mode": Method("the mesh, in reverse: the first axis of ATorch varies fastest, and ours the last",
+    "parallel_mode": Method("the mesh, with the axes in reverse order: in ATorch the first axis varies fastest, in Parashard the last",
                             exclude="give ranks=1 for one rank"),
     "amp_native": Method(
         "mixed precision", config={"dtype": "float16"}, key="dtype",

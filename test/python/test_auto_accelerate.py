@@ -492,7 +492,7 @@ def write_options():
     for name, method in strategies.METHODS.items():
         for option, row in method.options.items():
             values = ", ".join(f"`{value}`{f': `{write_flags(flags)}`' if flags else ''}" for value, flags in row.values.items())
-            owners.setdefault((option, values or ("any" if row.make else "none"), row.meaning), []).append(f"`{name}`")
+            owners.setdefault((option, values or ("any" if row.make else "no value"), row.meaning), []).append(f"`{name}`")
     for (option, *texts), names in owners.items():
         rows.setdefault((", ".join(names), *texts), []).append(f"`{option}`")
     head = [write_row("option", "of", "accepted values", "meaning, or why other values are refused"), "|---|---|---|---|"]

@@ -14,10 +14,10 @@ namespace psrt {
 /// A group of ranks whose coordinates differ only on the axes passed to `Groups::getGroup`.
 struct Group {
   Group(int members, bool dedicated, WaitState &state)
-      : barrier(members, dedicated, state), slots(members), owned(members) {}
+      : barrier(members, dedicated, state), slots(members), ofBackend(members) {}
   Barrier barrier;
   std::vector<void *const *> slots; ///< by member: the buffers of its current collective
-  std::vector<void *> owned; ///< by member: a pointer for the backend, which Group does not free
+  std::vector<void *> ofBackend;    ///< by member: data of the backend, which the backend frees
 };
 
 /// Fails if a sent message is not the message that the receiver expects: the number of the value,

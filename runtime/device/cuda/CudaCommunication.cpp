@@ -19,7 +19,7 @@ CudaRank &RankTable::get(int rank) {
 //===--- collectives of a group -------------------------------------------===//
 
 static const Ends &endsOf(const Group &group, int member) {
-  return *static_cast<const Ends *>(group.owned[member]);
+  return *static_cast<const Ends *>(group.ofBackend[member]);
 }
 
 void Member::publish(void *const *buffers) const {
@@ -68,7 +68,7 @@ Ends &CudaRankComm::getEnds(Group &group, int index) {
   std::unique_ptr<Ends> &result = ends[&group];
   if (!result) {
     result = std::make_unique<Ends>(device.getStream()->getGpu());
-    group.owned[index] = result.get();
+    group.ofBackend[index] = result.get();
   }
   return *result;
 }
