@@ -318,8 +318,10 @@ private:
     error << ": a rank";
     if (coordinates.size() > 1)
       error << " of pipeline coordinate " << least.coordinate;
-    error << " needs at least " << sharding::formatBytes(least.arenaBytes)
-          << ", even if everything except communication is recomputed. Increase the budget, use "
+    error << " needs at least " << sharding::formatBytes(least.arenaBytes) << " ("
+          << least.arenaBytes
+          << " bytes), even if everything except communication is recomputed. Increase the budget, "
+             "use "
              "--recompute full+communication, or reduce memory: more micro-batches of fewer "
              "samples, --zero, or more ranks in --mesh (tensor parallel, stages). The largest "
              "buffers in "

@@ -162,7 +162,7 @@ def test_the_leanest_plan_may_have_any_mesh(gpt):
 @pytest.mark.parametrize(("flags", "status", "words"), [
     (["--cluster", "cpu-mpi"], 2, "the number of ranks is missing; give --cluster NAME:RANKS or --ranks N"),
     (["--cluster", "cpu-mpi:4", "--ranks", "8"], 2, "--ranks 8 contradicts --cluster cpu-mpi:4 with 4 ranks"),
-    (["--cluster", "h100"], 2, "unknown cluster \"h100\"; the nearest names are 'h100-sxm'"),
+    (["--cluster", "h100"], 2, "unknown cluster \"h100\"; the presets are 'a100-40g'"),
     ([], 2, "no cluster given; add --cluster NAME:RANKS or FILE.json"),
     (["--cluster", "cpu-mpi:4", "--mesh", "ep=2"], 2, "--mesh: 'ep=2': expected pp=SIZES, dp=SIZES or tp=SIZES"),
     (["--cluster", "cpu-mpi:4", "--zero", "3..1"], 2, "--zero: '3..1': the range is empty"),

@@ -33,7 +33,7 @@ def plan(gpt, cluster, tmp_path_factory):
 
 
 # The names of the policies, from the help: "megatron, ... or FILE.json".
-POLICIES = re.search(r"shardings of the weights: (.*? or FILE\.json)", (ROOT / "test/help/ps-plan.txt").read_text())[1]
+POLICIES = re.search(r"shardings of the weights: (.*? or FILE\.json)", " ".join((ROOT / "test/help/ps-plan.txt").read_text().split()))[1]
 
 # fmt: off
 VALUES = [

@@ -108,7 +108,7 @@ def test_a_measured_step_of_an_h100(tmp_path, name, seconds, monkeypatch):
 
 
 @pytest.mark.parametrize(("cluster", "words"), [
-    ("h100", "unknown cluster \"h100\"; the nearest names are 'h100-sxm', 'h200'"), ("a100-80g:none", '"none" is not a number of ranks'),
+    ("h100", "unknown cluster \"h100\"; the presets are 'a100-40g', 'a100-80g'"), ("a100-80g:none", '"none" is not a number of ranks'),
     ("missing.json", "missing.json cannot be read"),
 ])  # fmt: skip
 def test_the_error_names_the_cause(gpt, cluster, words):

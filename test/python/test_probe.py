@@ -76,7 +76,7 @@ def test_the_planner_reads_the_file(path):
 @pytest.mark.parametrize(
     "flags,status,message",
     [
-        ([], 2, "-o: is missing"),
+        ([], 2, "no output given; add -o FILE.json"),
         (["-o", "{}/c.json", "--ranks", "0"], 2, "--ranks: must be at least 1"),
         (["-o", "{}/c.json", "--seconds", "soon"], 2, "--seconds: must be at least 1"),
         (["-o", "{}/c.json", "--target", "tpu"], 2, '--target: "tpu" is not cpu or a GPU'),
