@@ -327,8 +327,8 @@ Error checkOutputFile(StringRef model, StringRef output, StringRef flag) {
 
 Error checkOutputFile(ArrayRef<InputFile> inputs, StringRef output, StringRef flag) {
   if (output == "-")
-    return fail(ps::spellFlag(flag) +
-                " - would mean the standard output, which does not take this file; give a name");
+    return fail("output '-' is not the name of a file, and this output is not written to the "
+                "standard output; give the name of a file");
   if (sys::fs::is_directory(output))
     return fail("output '" + output + "' is a folder; give the name of a file, " +
                 ps::spellFlag(flag) + " " + output + "/NAME");

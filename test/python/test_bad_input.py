@@ -536,6 +536,9 @@ def test_policy_with_an_unknown_axis(tmp_path, exports):
         (("--clip-norm", "1", "--clip-norm", "2"), ["--clip-norm is given 2 times; give it once"]),
         (("--freeze", ""), ["--freeze is empty"]),
         (("--dump-dir=",), ["--dump-dir is empty"]),
+        (("--dump-dir", "/proc/none"), ["--dump-dir /proc/none: the folder cannot be created"]),
+        (("--report", "-"), ["--report: output '-' is not the name of a file"]),
+        (("--precision", "fp8,foo=1"), ["'foo=1'", "scaling, history, margin"]),
         (("",), ["is empty"]),
     ],
 )

@@ -284,6 +284,8 @@ def test_output_that_is_a_folder_of_the_program(tmp_path, program):
         (("--output", "logits"), ["--output", "--outputs"]),
         (("--eval", "--eval-data", "data.safetensors", "--gradients", "g.safetensors"), ["--gradients", "--eval"]),
         (("--eval", "--eval-data", "data.safetensors", "--log", "log.jsonl"), ["--log", "--eval"]),
+        (("--eval", "--eval-data", "data.safetensors", "--lr-schedule", "constant"), ["--lr-schedule", "--eval"]),
+        (("--eval-data", "none*.npz"), ['--eval-data: no file matches "none*.npz"']),
         (("--fill", "labels"), ["--fill", "NAME=VALUE"]),
         (("--fill", "masks=1"), ["masks"]),
         (("--fill", "labels=1e30"), ["--fill labels=1e+30", "i64", "a whole number from -9223372036854775808 to"]),

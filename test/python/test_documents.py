@@ -147,7 +147,7 @@ def test_comments_are_plain(kind):
     files = {file: text for file, text in read_texts(list_files()).items() if find_kind(file, text) == kind}
     found = [f"{file}:{line}: '{words}': {advice}" for file, text in files.items() for line, words, advice in find(text)]
     assert not found, "\n".join(found)
-    assert len(files) > 20, "the check has found the files"
+    assert len(files) > (20 if kind == "tablegen" else 50), "the check has found the files"
 
 
 @pytest.mark.parametrize("file", ["mkdocs.yml", *(file for file in list_files() if file.startswith("test/help/"))])
