@@ -22,7 +22,7 @@ static json::Array toJson(ArrayRef<StringAttr> names) {
   return array;
 }
 
-/// Returns a factor as JSON. If shards are padded to a multiple (--align-dims), `places` is the
+/// Returns a factor as JSON. If shards are padded to a multiple (--align-dims), `shard_size` is the
 /// padded size of a shard.
 static json::Object describeFactor(ps::FactorAttr factor, int64_t size, ps::MeshOp mesh) {
   SmallVector<StringAttr> axes(factor.getAxes());
@@ -31,7 +31,7 @@ static json::Object describeFactor(ps::FactorAttr factor, int64_t size, ps::Mesh
     llvm::erase(axes, multiple);
   json::Object object{{"size", size}, {"axes", toJson(axes)}};
   if (elements != mesh.getShardSize(size, axes))
-    object["places"] = elements;
+    object["shard_size"] = elements;
   return object;
 }
 

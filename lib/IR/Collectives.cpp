@@ -21,14 +21,14 @@ void setCause(Operation *collective, const Twine &what, const Twine &why) {
 //===----------------------------------------------------------------------===//
 
 static DictionaryAttr toAttribute(const ExplainedCollective &row, Builder b) {
-  SmallVector<StringRef> places(row.places.begin(), row.places.end());
+  SmallVector<StringRef> locations(row.locations.begin(), row.locations.end());
   auto field = [&](StringRef name, const std::string &text) {
     return b.getNamedAttr(name, b.getStringAttr(text));
   };
   return b.getDictionaryAttr({field("kind", row.kind), field("axes", row.axes),
                               field("when", row.when), field("what", row.what),
                               field("why", row.why),
-                              b.getNamedAttr("places", b.getStrArrayAttr(places)),
+                              b.getNamedAttr("locations", b.getStrArrayAttr(locations)),
                               b.getNamedAttr("bytes", b.getDenseI64ArrayAttr(row.bytes))});
 }
 
@@ -47,12 +47,12 @@ static ExplainedCollective fromAttribute(DictionaryAttr row) {
   };
   ExplainedCollective result{
       field("kind"), field("axes"), field("when"), field("what"), field("why"), {}, {}};
-  auto places = row.getAs<ArrayAttr>("places");
+  auto locations = row.getAs<ArrayAttr>("locations");
   auto bytes = row.getAs<DenseI64ArrayAttr>("bytes");
-  if (places && bytes && places.size() == size_t(bytes.size()))
-    for (auto [location, size] : llvm::zip_equal(places, bytes.asArrayRef()))
+  if (locations && bytes && locations.size() == size_t(bytes.size()))
+    for (auto [location, size] : llvm::zip_equal(locations, bytes.asArrayRef()))
       if (auto text = dyn_cast<StringAttr>(location)) {
-        result.places.push_back(text.str());
+        result.locations.push_back(text.str());
         result.bytes.push_back(size);
       }
   return result;

@@ -16,15 +16,15 @@ bool isCollective(mlir::Operation *op);
 /// `why` is "a summed dim is split".
 void setCause(mlir::Operation *collective, const llvm::Twine &what, const llvm::Twine &why);
 
-/// A group of collectives that have the same kind, axes, part of the step and cause. `places` and
-/// `bytes` have one entry per collective.
+/// A group of collectives that have the same kind, axes, part of the step and cause. `locations`
+/// and `bytes` have one entry per collective.
 struct ExplainedCollective {
-  std::string kind;                ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
-  std::string axes;                ///< "dp, tp"
-  std::string when;                ///< forward, backward, update, evaluate, count
-  std::string what, why;           ///< as in `setCause`
-  std::vector<std::string> places; ///< source locations in the model
-  std::vector<int64_t> bytes;      ///< operand bytes of one rank
+  std::string kind;      ///< all_reduce, reduce_scatter, all_gather, all_to_all, permute
+  std::string axes;      ///< "dp, tp"
+  std::string when;      ///< forward, backward, update, evaluate, count
+  std::string what, why; ///< as in `setCause`
+  std::vector<std::string> locations; ///< source locations in the model
+  std::vector<int64_t> bytes;         ///< operand bytes of one rank
 
   bool isLike(const ExplainedCollective &other) const {
     return std::tie(kind, axes, when, what, why) ==

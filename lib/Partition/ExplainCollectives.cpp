@@ -67,7 +67,7 @@ std::vector<ExplainedCollective> collect(ModuleOp module) {
         llvm::find_if(rows, [&](const ExplainedCollective &other) { return other.isLike(row); });
     if (known == rows.end())
       return rows.push_back(std::move(row));
-    known->places.push_back(std::move(row.places.front()));
+    known->locations.push_back(std::move(row.locations.front()));
     known->bytes.push_back(row.bytes.front());
   });
   return rows;
@@ -82,9 +82,9 @@ void print(ArrayRef<ExplainedCollective> rows, llvm::raw_ostream &os) {
   std::vector<std::vector<std::string>> table = {
       {"count", "bytes", "collective", "axes", "when", "what", "why", "first at"}};
   for (const ExplainedCollective &row : rows)
-    table.push_back({std::to_string(row.places.size()),
+    table.push_back({std::to_string(row.locations.size()),
                      formatBytes(std::accumulate(row.bytes.begin(), row.bytes.end(), int64_t(0))),
-                     row.kind, row.axes, row.when, row.what, row.why, row.places.front()});
+                     row.kind, row.axes, row.when, row.what, row.why, row.locations.front()});
   printTable(table, os);
 }
 

@@ -75,21 +75,21 @@ json::Value listCollectives(ModuleOp module, int64_t microBatches, CollectiveSum
   for (const ir::ExplainedCollective &row : *collectives) {
     int64_t times = getTimes(row.when, microBatches), bytes = 0;
     json::Array locations;
-    for (auto [location, size] : llvm::zip_equal(row.places, row.bytes)) {
+    for (auto [location, size] : llvm::zip_equal(row.locations, row.bytes)) {
       locations.push_back(json::Object{{"at", toText(location)}, {"bytes", size}});
       bytes += size;
     }
-    sum.count += times * int64_t(row.places.size());
+    sum.count += times * int64_t(row.locations.size());
     sum.bytes += times * bytes;
     rows.push_back(json::Object{{"kind", row.kind},
                                 {"axes", toText(row.axes)},
                                 {"when", row.when},
                                 {"what", toText(row.what)},
                                 {"why", toText(row.why)},
-                                {"count", int64_t(row.places.size())},
+                                {"count", int64_t(row.locations.size())},
                                 {"bytes", bytes},
                                 {"times", times},
-                                {"places", std::move(locations)}});
+                                {"locations", std::move(locations)}});
   }
   return rows;
 }

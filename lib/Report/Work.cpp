@@ -97,7 +97,7 @@ static void describeBody(ps::FusedOp fused, json::Object &item) {
   for (const std::string &text : texts)
     locations.push_back(toText(text));
   item["ops"] = std::move(ops);
-  item["places"] = std::move(locations);
+  item["locations"] = std::move(locations);
   json::Array names;
   if (auto kernels = fused->getAttrOfType<ArrayAttr>(kKernelsMark))
     for (auto name : kernels.getAsRange<StringAttr>())
@@ -129,7 +129,7 @@ static json::Object describeItem(Operation *op) {
     return item;
   }
   item["ops"] = json::Array{op->getName().stripDialect()};
-  item["places"] = json::Array{toText(sharding::describeLocation(op->getLoc()))};
+  item["locations"] = json::Array{toText(sharding::describeLocation(op->getLoc()))};
   if (auto form = op->getAttrOfType<StringAttr>(kAttentionFormMark))
     item["form"] = toText(form.getValue());
   if (auto axes = op->getAttrOfType<ArrayAttr>("axes")) {

@@ -186,7 +186,7 @@ function renderParameters(rows, report) {
 
 /** Lists all locations of one collective. Locations that differ only by layer share a line that unfolds. */
 function makeLocations(row) {
-  const groups = groupBy(row.places, location => JSON.stringify([foldIndices(location.at), location.bytes]));
+  const groups = groupBy(row.locations, location => JSON.stringify([foldIndices(location.at), location.bytes]));
   const say = text => code(text || "unknown");
   const show = group => {
     if (group.every(location => location.at === group[0].at)) return [say(group[0].at), timesChip(group.length)];
@@ -205,20 +205,20 @@ function makeLocations(row) {
 function renderCollectives(rows, report) {
   if (!rows) return make("p", { class: "empty" }, "This module was compiled by a version that did not record its collectives.");
   const first = m => m[0];
-  const where = row => (row.places.length === 1 ? row.places[0].at : `${row.places[0].at} and ${countOf(row.places.length - 1, "other location", "other locations")}`);
+  const where = row => (row.locations.length === 1 ? row.locations[0].at : `${row.locations[0].at} and ${countOf(row.locations.length - 1, "other location", "other locations")}`);
   const columns = [
     { title: "Collective", kind: "fixed", value: m => first(m).kind, show: m => code(first(m).kind) },
     { title: "Axes", kind: "fixed", value: m => first(m).axes, show: m => colourAxes(first(m).axes, report.mesh, true) },
     { title: "When", kind: "fixed", value: m => first(m).when, show: m => first(m).when },
     { title: "What", kind: "words", value: m => first(m).what, show: m => first(m).what },
     { title: "Why", kind: "words", value: m => first(m).why, show: m => first(m).why },
-    { title: "Where", kind: "words", value: m => first(m).places[0].at, show: m => where(first(m)) },
+    { title: "Where", kind: "words", value: m => first(m).locations[0].at, show: m => where(first(m)) },
     { title: "Count", kind: "number", value: m => first(m).count, show: m => formatInteger(first(m).count) },
     { title: "Bytes", kind: "number", value: m => first(m).bytes, show: m => formatBytes(first(m).bytes) },
     { title: "Bytes per step", kind: "number", value: m => first(m).bytes * first(m).times, show: m => (first(m).times ? formatBytes(first(m).bytes * first(m).times) : "–") },
   ];
-  const text = row => [row.kind, row.axes, row.when, row.what, row.why, ...row.places.map(location => location.at)].join(" ");
-  const detail = ([row], asked) => (row.places.length > 1 ? asked || makeLocations(row) : null);
+  const text = row => [row.kind, row.axes, row.when, row.what, row.why, ...row.locations.map(location => location.at)].join(" ");
+  const detail = ([row], asked) => (row.locations.length > 1 ? asked || makeLocations(row) : null);
   return new FoldTable({ label: "collectives", columns, groups: rows.map(row => [row]), text, noun: ["kind of collective", "kinds of collective"], detail }).element;
 }
 
@@ -293,7 +293,7 @@ function makeItems(row, report) {
     { title: "Kind", kind: "fixed", show: item => item.kind },
     { title: "Ops", kind: "words", show: item => [code(listOps(item.ops)), item.axes ? [" over ", colourAxes(item.axes, report.mesh, true)] : null, item.form ? make("div", { class: "soft" }, item.form) : null] },
     { title: "Kernel", kind: "words", show: item => (item.kernels || []).map(name => make("div", { class: "mono" }, name)) },
-    { title: "From", kind: "words", show: item => showLocations(item.places) },
+    { title: "From", kind: "words", show: item => showLocations(item.locations) },
     { title: "Types", kind: "words", show: item => make("span", { class: "mono soft" }, item.types.replace(" -> ", " → ")) },
     { title: "Flops", kind: "number", show: item => (flopsOf(item) ? formatFlops(flopsOf(item)) : "–") },
     { title: "Bytes", kind: "number", show: item => formatBytes(item.bytes) },
@@ -316,7 +316,7 @@ function renderKernels(rows, report) {
     { title: "Bytes per run", kind: "number", value: m => m[0].bytes, show: m => formatBytes(m[0].bytes) },
     { title: "Flops per step", kind: "number", value: stepFlops, show: m => (m[0].phase === "evaluate" ? "–" : formatFlops(stepFlops(m))) },
   ];
-  const text = row => [row.function, row.phase, row.at, ...row.items.flatMap(item => [item.kind, ...item.ops, ...item.places, ...(item.kernels || [])])].join(" ");
+  const text = row => [row.function, row.phase, row.at, ...row.items.flatMap(item => [item.kind, ...item.ops, ...item.locations, ...(item.kernels || [])])].join(" ");
   const detail = ([row], asked) => (row.items.length ? asked || makeItems(row, report) : null);
   return new FoldTable({ label: "classes", columns, groups: rows.map(row => [row]), text, noun: ["class function", "class functions"], detail }).element;
 }

@@ -46,7 +46,7 @@ Placement parsePlacement(const Json &object, const Mesh &mesh) {
     if (!factors.is_null() && d < factors.size())
       for (const Json &factor : factors[d])
         dim.push_back({getInt(factor, "size"), parseAxes(get(factor, "axes"), mesh),
-                       getOr(factor, "places", int64_t(0))});
+                       getOr(factor, "shard_size", int64_t(0))});
     if (dim.empty())
       dim.push_back({result.shape[d], {}, 0});
     result.factors.push_back(std::move(dim));

@@ -115,8 +115,8 @@ def test_collectives_are_those_of_level_3(compiled):
     rows = section(data, "collectives")
     named = collections.defaultdict(lambda: [0, 0])
     for row in rows:
-        assert row["count"] == len(row["places"]) and row["bytes"] == sum(place["bytes"] for place in row["places"])
-        assert row["what"] and row["why"] and all(place["at"] for place in row["places"])
+        assert row["count"] == len(row["locations"]) and row["bytes"] == sum(location["bytes"] for location in row["locations"])
+        assert row["what"] and row["why"] and all(location["at"] for location in row["locations"])
         assert row["times"] == {"evaluate": 0, "update": 1}.get(row["when"], 2)
         entry = named[row["when"], row["kind"], row["axes"]]
         entry[0] += row["count"]
