@@ -248,9 +248,12 @@ def meta_as_cpu(module):
 def fakes_as_meta(program):
     """Replaces the fake tensors of a program by tensors without data, which an archive can contain."""
     fakes = {name: value for name, value in program.state_dict.items() if isinstance(value, FakeTensor)}
+    replacements = {}
     with torch.utils._python_dispatch._disable_current_modes():
         for name, value in fakes.items():
-            program.state_dict[name] = torch.nn.Parameter(torch.empty(value.shape, dtype=value.dtype, device="meta"), value.requires_grad)
+            if value not in replacements:  # tied parameters stay tied
+                replacements[value] = torch.nn.Parameter(torch.empty(value.shape, dtype=value.dtype, device="meta"), value.requires_grad)
+            program.state_dict[name] = replacements[value]
     try:
         yield
     finally:
