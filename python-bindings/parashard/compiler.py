@@ -56,7 +56,7 @@ def find_installed(name):
 
 
 def run(tool, archive, arguments, kept, repeated, entries=None):
-    """Runs a tool on an archive. Emits the warnings of the tool as Python warnings.
+    """Runs a tool on an archive. Emits the warnings of the tool as Python warnings. Returns what it prints to the standard output.
 
     If the tool fails, copies the archive to the path `kept`, and raises CompileError. The error has a command line that reproduces
     the failure, with the copied archive and the arguments `repeated`. entries: the archives of further entries, by name.
@@ -72,6 +72,7 @@ def run(tool, archive, arguments, kept, repeated, entries=None):
     for diagnostic in read_diagnostics(done.stderr):
         if diagnostic.severity == "warning":
             warnings.warn(str(diagnostic), stacklevel=count_own_frames())
+    return done.stdout
 
 
 def read_diagnostics(text):
@@ -119,12 +120,22 @@ def lock(path):
 
 
 def describe_plan(archive, arguments):
-    """Returns the data of a plan for an archive, as JSON text (docs/report.md)."""
+    """Compiles a plan for an archive, without a program.
+
+    Returns {"data": the data of the report (docs/report.md), "report": its HTML page, "explanation": the text of --explain,
+    "timeline": the SVG of --write-timeline, only if the mesh has a pipeline axis}.
+    """
+    tool, kept = find_installed("ps-compile"), make_cache_folder() / "planned.pt2"
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "data.json"
-        flags = [*arguments, "--weights", "none", "--init", "zeros", "--no-codegen", "--plan-data", str(path)]
-        run(find_installed("ps-compile"), archive, flags, make_cache_folder() / "planned.pt2", arguments)
-        return path.read_text()
+        data, report, timeline, module = (pathlib.Path(folder) / name for name in ("data.json", "report.html", "timeline.svg", "planned.mlir"))
+        flags = [*arguments, "--weights", "none", "--init", "zeros"]
+        outputs = ["--explain", "--plan-data", str(data), "--report", str(report)]
+        explanation = run(tool, archive, [*flags, "--no-codegen", *outputs], kept, arguments)
+        found = {"data": json.loads(data.read_text()), "report": report.read_text(), "explanation": explanation}
+        if any(axis["kind"] == "pipeline" for axis in found["data"]["mesh"]):
+            run(tool, archive, [*flags, "--stop-after", "planned", "-o", str(module), "--write-timeline", str(timeline)], kept, arguments)
+            found["timeline"] = timeline.read_text()
+        return found
 
 
 def hash_program(archives, flags, tool):

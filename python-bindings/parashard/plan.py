@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import html
 import json
 import math
+import pathlib
 import re
+import shlex
 import types
 from typing import TYPE_CHECKING
 
@@ -39,17 +42,20 @@ class Plan:
     mesh: the sizes of the axes; the last axis varies fastest. Example: {"dp": 2, "tp": 2}, or "dp=2,tp=2".
     flags: other flags of the plan. Example: {"zero": 1, "sharding-policy": "megatron+sp"}.
     data: what the compiler found for a model, such as shardings (docs/report.md), and the prediction of ps-plan; {} if it is not
-        known. `generate_plan` returns plans with data.
+        known. `generate_plan` returns plans with data, and with texts for `explain`, `report` and `timeline`.
 
-    plan["tensor_parallel.sharding_plan"], plan["pipeline_parallel.split_points"] and plan["zero"] return parts of the plan.
+    plan["tensor_parallel.sharding_plan"], plan["pipeline_parallel.split_points"] and plan["zero"] return parts of the plan. A notebook
+    shows a plan as a table, and its timeline.
     """
 
     mesh: types.MappingProxyType[str, int]
     flags: types.MappingProxyType[str, Any]
     data: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    texts: dict[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def __init__(self, mesh: str | Mapping[str, int] = "dp=1", **flags: Unpack[PlanFlags]) -> None:
         object.__setattr__(self, "data", {})
+        object.__setattr__(self, "texts", {})
         object.__setattr__(self, "mesh", types.MappingProxyType(read_mesh(mesh)))
         object.__setattr__(self, "flags", types.MappingProxyType({name.replace("_", "-"): value for name, value in flags.items()}))
 
@@ -82,10 +88,37 @@ class Plan:
     def _write(self) -> str:
         return json.dumps({"mesh": write_mesh(self.mesh), **self.flags}, indent=2) + "\n"
 
-    def with_data(self, data: dict[str, Any]) -> Plan:
-        """Returns a copy of the plan with other data."""
+    def command(self, model: str = "model.pt2", output: str = "model") -> str:
+        """Returns the command line that compiles an exported model by this plan, for a shell."""
+        return shlex.join(["ps-compile", model, "-o", output, *self.arguments()])
+
+    def explain(self) -> str:
+        """Returns the text of `ps-compile --explain`: shardings with reasons, collectives with bytes, and the predicted time of a step."""
+        return self._find_text("explanation", "the explanation")
+
+    def report(self, path: Path) -> None:
+        """Writes the report of the plan: one HTML page, which works without a network (docs/report.md)."""
+        text = self._find_text("report", "the report")
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+
+    def timeline(self, path: Path) -> None:
+        """Writes a picture of the pipeline schedule (SVG). Raises InputError if the mesh has no pipeline axis."""
+        if self.texts and "timeline" not in self.texts:
+            raise InputError(f"the mesh {write_mesh(self.mesh)} has no pipeline axis, such as pp=2, and only pipelines have a timeline")
+        text = self._find_text("timeline", "the timeline")
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+
+    def _find_text(self, key: str, name: str) -> str:
+        """Returns a text that `generate_plan` found for a model."""
+        if key not in self.texts:
+            raise InputError(f"{name} of a plan is not known before the plan is compiled for a model; use generate_plan")
+        return self.texts[key]
+
+    def with_data(self, data: dict[str, Any], **texts: str) -> Plan:
+        """Returns a copy of the plan with other data and texts."""
         result = Plan(dict(self.mesh), **self.flags)
         object.__setattr__(result, "data", data)
+        object.__setattr__(result, "texts", texts)
         return result
 
     @staticmethod
@@ -124,11 +157,34 @@ class Plan:
             words.append(f"--{name} {json.dumps(value) if isinstance(value, (dict, list)) else value}")
         lines = [" ".join(words)]
         if "predicted" in self.data:
-            lines.append("predicted: {step_s:.4g} s per step, {memory_bytes:.4g} bytes per rank".format(**self.data["predicted"]))
+            lines.append(f"predicted: {self._describe_prediction()}")
         if "sections" in self.data:
             lines.append(f"{SPLIT_POINTS} : {json.dumps(self[SPLIT_POINTS])}")
             lines.append(f"{SHARDING_PLAN} : {self[SHARDING_PLAN]}")
         return "\n".join(lines)
+
+    def _describe_prediction(self) -> str:
+        return "{step_s:.4g} s per step, {memory_bytes:.4g} bytes per rank".format(**self.data["predicted"])
+
+    def _repr_html_(self) -> str:
+        """Returns the plan as a table, for notebooks."""
+        rows = {"mesh": write_mesh(self.mesh)}
+        rows |= {name: json.dumps(value) if isinstance(value, (dict, list)) else str(value) for name, value in self.flags.items()}
+        if "predicted" in self.data:
+            rows["predicted"] = self._describe_prediction()
+        parts = [write_table(rows)]
+        if "sections" in self.data:
+            shardings = {name: str(placements) for name, placements in self[SHARDING_PLAN].items()}
+            parts = [write_table({**rows, "split points": ", ".join(self[SPLIT_POINTS]) or "none"})]
+            parts.append(f"<details><summary>parameters that are split: {len(shardings)}</summary>{write_table(shardings)}</details>")
+        return "\n".join([*parts, self.texts.get("timeline", "")])
+
+
+def write_table(rows):
+    """Returns an HTML table of names and values."""
+    cell = '<td style="text-align: left">'
+    lines = [f"<tr>{cell}{html.escape(name)}</td>{cell}{html.escape(value)}</td></tr>" for name, value in rows.items()]
+    return "\n".join(["<table>", *lines, "</table>"])
 
 
 def find_section(data, name):

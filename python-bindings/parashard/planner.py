@@ -64,11 +64,12 @@ def generate_plan(
         def search():
             run_planner(exported.path, [*arguments, "-o", str(result)])
             plan = Plan.load(result)
-            data = json.loads(describe_plan(exported.path, [*plan.arguments(), *loss, *groups.arguments]))
-            return json.dumps([json.loads(result.read_text()), {**plan.data, **data}])
+            described = describe_plan(exported.path, [*plan.arguments(), *loss, *groups.arguments])
+            described["data"] = {**plan.data, **described["data"]}
+            return json.dumps([json.loads(result.read_text()), described])
 
-        values, data = json.loads(share(search))
-        return Plan.from_values(values, result).with_data(data)
+        values, described = json.loads(share(search))
+        return Plan.from_values(values, result).with_data(**described)
 
 
 def make_adamw(model: torch.nn.Module) -> torch.optim.Optimizer:

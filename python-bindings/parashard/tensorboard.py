@@ -38,7 +38,7 @@ class BadLog(Error):
 
 
 def is_replaced(file: TextIO, log: pathlib.Path) -> bool:
-    """Returns whether the path names another file than the open one: a resumed run writes its log anew."""
+    """Returns whether the path names another file than the open one: a resumed run writes a new log."""
     try:
         return not os.path.samestat(os.fstat(file.fileno()), log.stat())
     except FileNotFoundError:

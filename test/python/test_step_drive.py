@@ -220,7 +220,7 @@ def test_kept_outputs_of_a_criterion():
 
 @pytest.mark.parametrize("kept, drive, error, message", [
     (["logit"], None, "CompileError", "--keep-outputs logit: no such output; outputs are 0 \"loss\""),
-    (["mean"], None, "CompileError", "--keep-outputs mean: the output .* has no dim with the samples of the batch"),
+    (["mean"], None, "CompileError", "--keep-outputs mean: the output .* has no batch dim"),
     (["loss"], None, "CompileError", "the output is the loss, which every step returns"),
     (["logits"], "autograd", "InputError", "keep_outputs needs the loss in the graph"),
 ])  # fmt: skip
@@ -279,13 +279,19 @@ def test_a_step_without_backward_changes_nothing():
     assert torch.equal(model.up.weight.clone(), before)
 
 
-def test_a_generated_plan():
+def test_a_generated_plan(tmp_path):
     """ps-plan chooses the plan; a constraint that no plan satisfies is an error with a command that can be repeated."""
     net = models.gpt().module.train()
     cluster = "cpu-mpi"
     plan = parashard.generate_plan({"mesh": "pp=2", "zero": [0, 1]}, net, example=draw(0), ranks=4, cluster=cluster, optimizer_fn=sgd)
     assert plan.ranks == 4 and plan.mesh["pp"] == 2 and plan["micro_batches"] * plan["batch"] == ROWS
     assert plan["pipeline_parallel.split_points"] == ["blocks.1"]
+    plan.report(tmp_path / "plan.html")
+    plan.timeline(tmp_path / "plan.svg")
+    timeline = (tmp_path / "plan.svg").read_text()
+    assert "blocks.1" in (tmp_path / "plan.html").read_text() and "</svg>" in timeline
+    assert "<td" in plan._repr_html_() and "blocks.1" in plan._repr_html_() and timeline in plan._repr_html_()
+    assert "blocks.0.attention.qkv" in plan.explain() and "bubble" in plan.explain()
     model, optimizer = parashard.parallelize(plan, net, sgd, example=draw(0))
     loss = model(**draw(1))[0]
     loss.backward()
@@ -294,12 +300,25 @@ def test_a_generated_plan():
     given = {"mesh": "tp=2", "tensor_parallel.sharding_policy": "megatron"}
     plan = parashard.generate_plan(given, net, example=draw(0), ranks=2, cluster=cluster)
     assert plan["tensor_parallel.sharding_plan"]["blocks.0.attention.qkv.weight"] == [torch.distributed.tensor.Shard(0)]
+    with pytest.raises(parashard.InputError, match="mesh tp=2 has no pipeline axis"):
+        plan.timeline(tmp_path / "plan.svg")
+    assert "blocks.0.attention.qkv.weight</td>" in plan._repr_html_() and "all_reduce" in plan.explain()
     assert "tensor_parallel.sharding_plan : {" in str(plan) and "Shard(dim=0)" in str(plan) and "predicted: " in str(plan)
     with pytest.raises(parashard.CompileError, match="pp=3") as raised:
         parashard.generate_plan({"mesh": "pp=3"}, net, example=draw(0), ranks=4, cluster=cluster)
     assert "ps-plan" in raised.value.command
     with pytest.raises(parashard.InputError, match="ranks=N"):
         parashard.generate_plan({}, net, example=draw(0))
+
+
+def test_a_plan_without_a_model(tmp_path):
+    plan = Plan("dp=2,tp=2", zero=1)
+    assert plan.command() == "ps-compile model.pt2 -o model --mesh dp=2,tp=2 --zero 1"
+    assert "<td" in plan._repr_html_() and "dp=2,tp=2" in plan._repr_html_()
+    for write in (plan.explain, lambda: plan.report(tmp_path / "plan.html"), lambda: plan.timeline(tmp_path / "plan.svg")):
+        with pytest.raises(parashard.InputError, match="not known before the plan is compiled for a model; use generate_plan"):
+            write()
+    assert not list(tmp_path.iterdir())
 
 
 class Tokens(torch.utils.data.Dataset):
