@@ -3,6 +3,7 @@
 #include "dialects/ps/Refusal.h"
 #include "lib/Sharding/MeshText.h"
 #include "lib/Support/JsonDocument.h"
+#include "shared/Counts.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include <functional>
@@ -125,8 +126,8 @@ Error PlanPrediction::checkRanks(StringRef path, StringRef mesh) const {
   if (ranks == 0 || ranks == actual)
     return Error::success();
   return ps::createFlagError("plan \"" + path + "\"",
-                             ": made for " + Twine(ranks) + " ranks, but its mesh " + mesh +
-                                 " has " + Twine(actual) +
+                             ": made for " + describeCount(ranks, "rank") + ", but its mesh " +
+                                 mesh + " has " + Twine(actual) +
                                  "; search for a plan for this number of ranks with ps-plan, or "
                                  "remove \"predicted\" from the file to use the plan as it is");
 }

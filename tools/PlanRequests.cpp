@@ -5,6 +5,7 @@
 #include "lib/Planner/Constraints.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Bytes.h"
+#include "shared/Counts.h"
 #include "tools/Messages.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -98,7 +99,7 @@ llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster
   if (cluster.ranks && options.ranks && *cluster.ranks != *options.ranks)
     return createFlagError("ranks " + llvm::Twine(*options.ranks),
                            " contradicts --cluster " + options.cluster + " with " +
-                               llvm::Twine(*cluster.ranks) + " ranks");
+                               describeCount(*cluster.ranks, "rank"));
   request.ranks = cluster.ranks ? *cluster.ranks : *options.ranks;
   request.ranksFlag =
       cluster.ranks ? "cluster " + options.cluster : "ranks " + std::to_string(request.ranks);
@@ -106,7 +107,7 @@ llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster
       std::min(kMax, cluster.cluster ? cluster.cluster->getMostRanks().value_or(kMax) : kMax);
   if (request.ranks > most)
     return createFlagError(request.ranksFlag, ": a mesh on " + cluster.name + " has at most " +
-                                                  llvm::Twine(most) + " ranks");
+                                                  describeCount(most, "rank"));
   return llvm::Error::success();
 }
 
@@ -275,7 +276,7 @@ void printPlans(const PlanAnswer &answer, size_t most, llvm::raw_ostream &os) {
         "search before it compiles\n\n";
   if (answer.isUndivided)
     printMessage(Severity::Warning,
-                 "the ranks of the tensor axis compute the same, because every split of the model "
+                 "all ranks of the tensor axis do the same work, because every split of the model "
                  "is slower or impossible. If fewer ranks are as fast, use fewer. If the global "
                  "batch limits the data axis, change " +
                      ps::spellFlag("global-batch"));

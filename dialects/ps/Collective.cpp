@@ -1,5 +1,6 @@
 // Verifies the collectives.
 #include "dialects/ps/Ps.h"
+#include "shared/Counts.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -36,8 +37,8 @@ static LogicalResult verifyDim(Operation *op, Value value, int64_t dim, StringRe
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   if (dim >= 0 && dim < rank)
     return success();
-  return op->emitOpError() << "dim " << dim << " is out of range for a tensor with " << rank
-                           << " dims (" << label << ")";
+  return op->emitOpError() << "dim " << dim << " is out of range for a tensor with "
+                           << parashard::describeCount(rank, "dim") << " (" << label << ")";
 }
 
 /// Verifies that `whole` has the shape of `part`, except that dim `dim` of `whole` is `shards`

@@ -1,6 +1,7 @@
 // Implements constants, iotas and constant folding.
 #include "dialects/ps/FoldSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -175,8 +176,8 @@ FailureOr<llvm::SmallVector<Value>> ConstantOp::partition(PartitionBuilder &buil
 LogicalResult IotaOp::verify() {
   int64_t rank = cast<RankedTensorType>(getType()).getRank();
   if (getDim() >= uint64_t(rank))
-    return emitOpError() << "dim " << getDim() << " is out of range for a tensor with " << rank
-                         << " dims (iota_c1)";
+    return emitOpError() << "dim " << getDim() << " is out of range for a tensor with "
+                         << describeCount(rank, "dim") << " (iota_c1)";
   return success();
 }
 

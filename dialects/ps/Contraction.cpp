@@ -1,6 +1,7 @@
 // Implements contractions: verifier, sharding rule, evaluation, derivative and cost.
 #include "dialects/ps/Activations.h"
 #include "dialects/ps/Ps.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
 
@@ -46,8 +47,9 @@ void ContractOp::build(OpBuilder &builder, OperationState &state, ContractOp lik
 static LogicalResult verifyLabels(ContractOp op, llvm::StringRef name, Labels labels, Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   if (int64_t(labels.size()) != rank)
-    return op.emitOpError("has ") << labels.size() << " labels for the " << rank << " dims of its "
-                                  << name << " (contract_c1)";
+    return op.emitOpError("has ") << parashard::describeCount(labels.size(), "label") << " for the "
+                                  << parashard::describeCount(rank, "dim") << " of its " << name
+                                  << " (contract_c1)";
   llvm::SmallSet<int64_t, 8> seen;
   for (int64_t label : labels)
     if (label < 0 || label > INT32_MAX)

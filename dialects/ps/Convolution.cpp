@@ -1,5 +1,6 @@
 // Implements convolutions: geometry, sharding rules, evaluation, derivatives and cost.
 #include "dialects/ps/Windows.h"
+#include "shared/Counts.h"
 #include <limits>
 
 using namespace mlir;
@@ -110,8 +111,9 @@ LogicalResult Relation::verify(Operation *op) const {
   if (getSize(w, 0) != getSize(y, 1) || getSize(x, 1) % getSize(w, 1) != 0 ||
       getSize(y, 1) % getGroups() != 0)
     return op->emitOpError("kernel ")
-           << w << " does not fit " << getSize(x, 1) << " channels of x and " << getSize(y, 1)
-           << " channels of y, with any number of groups (convolution_c2)";
+           << w << " does not fit " << parashard::describeCount(getSize(x, 1), "channel")
+           << " of x and " << parashard::describeCount(getSize(y, 1), "channel")
+           << " of y, with any number of groups (convolution_c2)";
   for (unsigned d = 0; d < windows.getRank(); ++d) {
     int64_t begin = (windows.out[d] - 1) * windows.strides[d] - windows.low[d];
     if (begin >= windows.in[d] + windows.low[d])

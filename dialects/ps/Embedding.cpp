@@ -1,5 +1,6 @@
 // Implements the embedding, which looks up table rows by index, and its gradient.
 #include "dialects/ps/Ps.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -8,7 +9,8 @@ using namespace parashard::ps;
 static LogicalResult verifyShapes(Operation *op, RankedTensorType table, RankedTensorType indices,
                                   RankedTensorType rows) {
   if (table.getRank() != 2)
-    return op->emitOpError("table has ") << table.getRank() << " dims, expected 2 (embedding_c1)";
+    return op->emitOpError("table has ")
+           << parashard::describeCount(table.getRank(), "dim") << ", expected 2 (embedding_c1)";
   llvm::SmallVector<int64_t> expected(indices.getShape());
   expected.push_back(table.getDimSize(1));
   if (rows.getShape() != llvm::ArrayRef(expected))

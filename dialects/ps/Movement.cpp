@@ -1,5 +1,6 @@
 // Implements ops that only move elements: reshape, transpose and broadcast.
 #include "dialects/ps/FoldSupport.h"
+#include "shared/Counts.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include <numeric>
@@ -33,9 +34,9 @@ static llvm::SmallVector<Value> one(Value value) { return llvm::SmallVector<Valu
 LogicalResult ReshapeOp::verify() {
   RankedTensorType from = getTensorType(getOperand()), to = getTensorType(getResult());
   if (from.getNumElements() != to.getNumElements() || from.getElementType() != to.getElementType())
-    return emitOpError() << "operand " << from << " has " << from.getNumElements()
-                         << " elements, result " << to << " has " << to.getNumElements()
-                         << " (reshape_c1)";
+    return emitOpError() << "operand " << from << " has "
+                         << describeCount(from.getNumElements(), "element") << ", result " << to
+                         << " has " << to.getNumElements() << " (reshape_c1)";
   return success();
 }
 

@@ -1,5 +1,6 @@
 // Implements slice, pad and concat.
 #include "dialects/ps/FoldSupport.h"
+#include "shared/Counts.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/Support/MathExtras.h"
@@ -44,8 +45,8 @@ LogicalResult SliceOp::verify() {
   RankedTensorType type = getTensorType(getOperand());
   size_t rank = type.getRank();
   if (getStarts().size() != rank || getLimits().size() != rank || getStrides().size() != rank)
-    return emitOpError() << "needs one start, limit and stride for each of " << rank
-                         << " dims (slice_c1)";
+    return emitOpError() << "needs one start, limit and stride for each of "
+                         << describeCount(rank, "dim") << " (slice_c1)";
   SmallVector<int64_t> shape;
   for (auto [d, size] : llvm::enumerate(type.getShape())) {
     int64_t start = getStarts()[d], limit = getLimits()[d], stride = getStrides()[d];
@@ -185,8 +186,8 @@ LogicalResult PadOp::verify() {
   RankedTensorType type = getTensorType(getOperand());
   size_t rank = type.getRank();
   if (getLow().size() != rank || getHigh().size() != rank || getStrides().size() != rank)
-    return emitOpError() << "needs one low, high and stride for each of " << rank
-                         << " dims (pad_c1)";
+    return emitOpError() << "needs one low, high and stride for each of "
+                         << describeCount(rank, "dim") << " (pad_c1)";
   SmallVector<int64_t> shape;
   for (auto [d, size] : llvm::enumerate(type.getShape())) {
     if (getLow()[d] < 0 || getHigh()[d] < 0 || getStrides()[d] < 1)

@@ -3,6 +3,7 @@
 #include "dialects/ps/Entries.h"
 #include "dialects/ps/Ps.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "shared/Counts.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -153,8 +154,8 @@ LogicalResult check(Operation *op, ShardingChecker &shardings) {
     ShardingAttr sharding = variable.getSharding();
     if (sharding && int64_t(sharding.getDims().size()) != variable.getTensorType().getRank())
       return op->emitOpError("(module_c5) has ")
-             << variable.getTensorType().getRank() << " dims, but its sharding has "
-             << sharding.getDims().size();
+             << parashard::describeCount(variable.getTensorType().getRank(), "dim")
+             << ", but its sharding has " << sharding.getDims().size();
     return checkTypes(op, variable.getTensorType());
   }
   if (auto mesh = dyn_cast<MeshOp>(op))

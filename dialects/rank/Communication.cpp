@@ -1,5 +1,6 @@
 // Verifies asynchronous collectives, messages and waits.
 #include "dialects/rank/Rank.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -71,7 +72,8 @@ LogicalResult StartOp::verify() {
     return emitOpError("(start_c1) \"") << collective << "\" needs a kind (sum, max, min)";
   if (getOperands().size() != getResults().size())
     return emitOpError("(start_c2) has ")
-           << getOperands().size() << " operands and " << getResults().size() << " results";
+           << describeCount(getOperands().size(), "operand") << " and "
+           << describeCount(getResults().size(), "result");
   if (collective == "all_reduce" && TypeRange(getOperands()) != TypeRange(getResults()))
     return emitOpError("(start_c2) all_reduce has operands of ")
            << getOperands().getTypes() << " and results of " << getResults().getTypes();

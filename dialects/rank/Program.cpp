@@ -1,5 +1,6 @@
 // Verifies programs, their inputs and outputs.
 #include "dialects/rank/Rank.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -32,8 +33,9 @@ static LogicalResult verifyPart(Operation *op, StringRef label, Type local,
   if (!type)
     return op->emitOpError() << "(" << label << ") global type is not a tensor";
   if (sharding && int64_t(sharding.getDims().size()) != type.getRank())
-    return op->emitOpError() << "(" << label << ") sharding has " << sharding.getDims().size()
-                             << " dims, the global type has " << type.getRank();
+    return op->emitOpError() << "(" << label << ") sharding has "
+                             << describeCount(sharding.getDims().size(), "dim")
+                             << ", the global type has " << type.getRank();
   RankedTensorType expected = sharding && mesh ? ps::getLocalType(type, sharding, mesh) : type;
   if (expected != local)
     return op->emitOpError() << "(" << label << ") type is " << local

@@ -1,5 +1,6 @@
 // Verifies copies of variables and values between host memory and device memory.
 #include "dialects/rank/Rank.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard;
@@ -28,8 +29,8 @@ LogicalResult FetchOp::verify() {
   size_t variables = getVariables().size();
   if (variables == 0 || getResults().size() != variables)
     return emitOpError("(fetch_c1) has ")
-           << variables << " variables and " << getResults().size()
-           << " results, expected at least one variable and one result per variable";
+           << variables << " variables and " << describeCount(getResults().size(), "result")
+           << ", expected at least one variable and one result per variable";
   for (Value result : getResults()) {
     FlatSymbolRefAttr symbol = getVariable(cast<OpResult>(result));
     ps::RefType expected = getStagedType(*this, symbol);

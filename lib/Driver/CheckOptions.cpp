@@ -10,6 +10,7 @@
 #include "parashard/Driver.h"
 #include "parashard/Import.h"
 #include "parashard/Precision.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
@@ -131,11 +132,12 @@ static llvm::Error checkRanks(const CompileOptions &options, llvm::ArrayRef<Mesh
     ranks *= axis.size;
   if (given && *given != ranks)
     return createFlagError("cluster " + llvm::Twine(options.cluster),
-                           " has " + llvm::Twine(*given) + " ranks, but --mesh " + options.mesh +
-                               " has " + llvm::Twine(ranks) + "; change one of them");
+                           " has " + describeCount(*given, "rank") + ", but --mesh " +
+                               options.mesh + " has " + llvm::Twine(ranks) +
+                               "; change one of them");
   if (most && ranks > *most)
     return createFlagError("cluster " + llvm::Twine(options.cluster),
-                           " has at most " + llvm::Twine(*most) + " ranks, but --mesh " +
+                           " has at most " + describeCount(*most, "rank") + ", but --mesh " +
                                options.mesh + " has " + llvm::Twine(ranks) +
                                "; use a smaller mesh or a larger cluster");
   return llvm::Error::success();

@@ -7,6 +7,7 @@
 #include "lib/Sharding/Explain.h"
 #include "mlir/IR/Diagnostics.h"
 #include "parashard/Precision.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
@@ -264,7 +265,7 @@ private:
       larger.ranks *= factor;
       std::optional<int64_t> most = problem.cluster.getMostRanks();
       if ((!most || larger.ranks <= *most) &&
-          tryProblem("with " + std::to_string(larger.ranks) + " ranks", larger))
+          tryProblem("with " + describeCount(larger.ranks, "rank"), larger))
         break;
     }
   }

@@ -4,6 +4,7 @@
 #include "dialects/ps/Marks.h"
 #include "lib/Driver/Load.h"
 #include "mlir/IR/Diagnostics.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringRef.h"
 
 using namespace mlir;
@@ -50,8 +51,8 @@ void warnOfWholeBatch(ModuleOp module, const CompileOptions &options) {
       << "the loss is an average over samples for a micro-batch of this size, but not for the "
          "whole batch of a step: the model takes or groups a fixed number of samples, such as "
          "h[:4] or h.view(-1, 4, 8); a step averages the losses of its "
-      << options.microBatches
-      << " micro-batches; use --loss-average micro-batch if this is intended, or --micro-batches 1 "
+      << describeCount(options.microBatches, "micro-batch")
+      << "; use --loss-average micro-batch if this is intended, or --micro-batches 1 "
          "to avoid it";
 }
 

@@ -6,6 +6,7 @@
 #include "lib/Evaluate/Collectives.h"
 #include "lib/Partition/PipelineAxis.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -227,8 +228,8 @@ static FailureOr<Tensor> takeMicroBatch(Operation *op, StringRef name, const Ten
   if (all.getShape()[0] < end)
     return op->emitError() << "input '" << name << "' has type " << all.getType()
                            << ", but micro-batch " << microBatch << " reads rows " << first
-                           << " to " << end - 1 << "; give at least " << end
-                           << " rows along dim 0, or use fewer micro-batches";
+                           << " to " << end - 1 << "; give at least " << describeCount(end, "row")
+                           << " along dim 0, or use fewer micro-batches";
   Tensor rows(type);
   for (int64_t i = 0, offset = microBatch * rows.size(); i < rows.size(); ++i) {
     if (rows.isFloat())

@@ -1,5 +1,6 @@
 // Builds norms over channels (dim 1): batch norm with its running statistics, and group norm.
 #include "lib/Import/BuildOps.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -14,8 +15,8 @@ static bool checkChannels(TensorBuilder &n, Value x, ArrayRef<Value> vectors) {
   }
   for (Value vector : vectors)
     if (vector && (getRank(vector) != 1 || getShape(vector)[0] != getShape(x)[1])) {
-      (void)n.fail("has " + debugString(vector.getType()) + " for the " + Twine(getShape(x)[1]) +
-                   " channels of " + debugString(x.getType()));
+      (void)n.fail("has " + debugString(vector.getType()) + " for the " +
+                   describeCount(getShape(x)[1], "channel") + " of " + debugString(x.getType()));
       return false;
     }
   return true;
@@ -46,7 +47,8 @@ Value buildGroupNorm(TensorBuilder &n, Value x, int64_t groups, double epsilon) 
     return x;
   SmallVector<int64_t> shape(getShape(x));
   if (groups < 1 || shape[1] % groups != 0) {
-    (void)n.fail("splits " + Twine(shape[1]) + " channels into " + Twine(groups) + " groups");
+    (void)n.fail("splits " + describeCount(shape[1], "channel") + " into " + Twine(groups) +
+                 " groups");
     return x;
   }
   int64_t inGroup = shape[1] / groups * llvm::product_of(ArrayRef(shape).drop_front(2));

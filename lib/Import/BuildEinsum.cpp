@@ -2,6 +2,7 @@
 // operand, and not in the result, is summed first. A sum over shared labels becomes a
 // `ps.contract`. Without such a sum, the operands are broadcast and multiplied elementwise.
 #include "lib/Import/BuildOps.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -228,8 +229,9 @@ Value buildEinsum(TensorBuilder &n, StringRef equation, ArrayRef<Value> operands
   SmallVector<StringRef> texts;
   left.split(texts, ',');
   if (texts.size() != operands.size() || !llvm::all_of(texts, isTerm) || !isTerm(right)) {
-    (void)n.fail("has the equation '" + equation + "' for " + Twine(operands.size()) +
-                 " operands; expected one term per operand, with only letters, '...' and spaces");
+    (void)n.fail("has the equation '" + equation + "' for " +
+                 describeCount(operands.size(), "operand") +
+                 "; expected one term per operand, with only letters, '...' and spaces");
     return operands[0];
   }
   Einsum sum{n, {}, {}, {}};
@@ -239,8 +241,8 @@ Value buildEinsum(TensorBuilder &n, StringRef equation, ArrayRef<Value> operands
     maxDots = std::max(maxDots, dots);
     Labels labels = parseTerm(text, dots);
     if (int64_t(labels.size()) != getRank(operand)) {
-      (void)n.fail("has the term '" + text + "' for an operand with " + Twine(getRank(operand)) +
-                   " dims");
+      (void)n.fail("has the term '" + text + "' for an operand with " +
+                   describeCount(getRank(operand), "dim"));
       return operand;
     }
     sum.terms.push_back({operand, labels});
@@ -252,8 +254,9 @@ Value buildEinsum(TensorBuilder &n, StringRef equation, ArrayRef<Value> operands
 Value buildTensordot(TensorBuilder &n, Value lhs, ArrayRef<int64_t> lhsDims, Value rhs,
                      ArrayRef<int64_t> rhsDims) {
   if (lhsDims.size() != rhsDims.size()) {
-    (void)n.fail("sums over " + Twine(lhsDims.size()) + " dims of the left and " +
-                 Twine(rhsDims.size()) + " dims of the right operand; expected equal numbers");
+    (void)n.fail("sums over " + describeCount(lhsDims.size(), "dim") + " of the left and " +
+                 describeCount(rhsDims.size(), "dim") +
+                 " of the right operand; expected equal numbers");
     return lhs;
   }
   Einsum sum{

@@ -2,6 +2,7 @@
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/FirstRow.h"
 #include "lib/Import/HostValue.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -359,8 +360,8 @@ Value buildIndexCopy(TensorBuilder &n, Value x, Value index, Value updates, int6
     return n.transpose(written, back);
   }
   if (getShape(index)[0] != 1) {
-    (void)n.fail("copies " + Twine(getShape(index)[0]) +
-                 " elements to positions that are only known at run time; expected one position, "
+    (void)n.fail("copies " + describeCount(getShape(index)[0], "element") +
+                 " to positions that are only known at run time; expected one position, "
                  "or constant positions");
     return x;
   }

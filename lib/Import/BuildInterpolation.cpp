@@ -3,6 +3,7 @@
 // Linear interpolation becomes a matmul with a matrix of weights.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
+#include "shared/Counts.h"
 #include <cmath>
 
 using namespace mlir;
@@ -33,7 +34,7 @@ Value combineAlongDim(
     return x;
   if (in > kMaxWeights / out) {
     (void)n.fail(
-        "interpolates " + Twine(in) + " elements of a dim at " + Twine(out) +
+        "interpolates " + describeCount(in, "element") + " of a dim at " + Twine(out) +
         " positions, which is not supported; the product of both numbers must be at most 2^22");
     return x;
   }

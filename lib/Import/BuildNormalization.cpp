@@ -1,5 +1,6 @@
 // Builds layer norm and RMS norm.
 #include "lib/Import/BuildOps.h"
+#include "shared/Counts.h"
 #include <cfloat>
 
 using namespace mlir;
@@ -21,8 +22,8 @@ Value applyAffine(TensorBuilder &n, Value y, Value weight, Value bias) {
 static bool checkRank(TensorBuilder &n, Value x, int64_t numDims) {
   if (numDims >= 0 && numDims <= getRank(x))
     return true;
-  (void)n.fail("normalizes the last " + Twine(numDims) + " dims of " + debugString(x.getType()) +
-               ", which has " + Twine(getRank(x)) + " dims");
+  (void)n.fail("normalizes the last " + describeCount(numDims, "dim") + " of " +
+               debugString(x.getType()) + ", which has " + describeCount(getRank(x), "dim"));
   return false;
 }
 

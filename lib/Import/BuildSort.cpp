@@ -1,5 +1,6 @@
 // Builds sorts, and the largest or smallest elements along a dim.
 #include "lib/Import/BuildOps.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -19,7 +20,7 @@ Sorted buildTopK(TensorBuilder &n, Value x, int64_t dim, int64_t count, bool lar
   bool isScalar = getRank(x) == 0;
   int64_t size = isScalar ? 1 : getShape(x)[dim];
   if (count < 0 || count > size) {
-    (void)n.fail("takes " + Twine(count) + " elements of a dim of size " + Twine(size));
+    (void)n.fail("takes " + describeCount(count, "element") + " of a dim of size " + Twine(size));
     return {x, x};
   }
   if (isScalar)

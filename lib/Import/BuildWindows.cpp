@@ -3,6 +3,7 @@
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -49,8 +50,8 @@ bool checkShape(TensorBuilder &n, ArrayRef<int64_t> shape) {
 bool checkWindows(TensorBuilder &n, const SpaceWindows &windows, Value x) {
   size_t space = getSpace(windows);
   if (space == 0 || getRank(x) != int64_t(space) + 2)
-    (void)n.fail("has windows over " + Twine(space) + " dims of " + debugString(x.getType()) +
-                 "; expected batch, channels and these spatial dims");
+    (void)n.fail("has windows over " + describeCount(space, "dim") + " of " +
+                 debugString(x.getType()) + "; expected batch, channels and these spatial dims");
   if (!isFloat(x))
     (void)n.fail("is of " + debugString(getElement(x)) +
                  ", which is not supported; expected floats");
@@ -72,7 +73,7 @@ bool checkWeight(TensorBuilder &n, Value x, Value weight, Value bias) {
   else if (llvm::is_contained(getShape(weight), 0))
     (void)n.fail("has an empty weight " + debugString(weight.getType()));
   if (bias && getRank(bias) != 1)
-    (void)n.fail("has a bias with " + Twine(getRank(bias)) + " dims; expected 1");
+    (void)n.fail("has a bias with " + describeCount(getRank(bias), "dim") + "; expected 1");
   return !n.failed();
 }
 
@@ -91,8 +92,8 @@ Value buildConvolution(TensorBuilder &n, Value x, Value weight, Value bias,
     return x;
   int64_t perGroup = getShape(weight)[1], groups = getShape(x)[1] / perGroup;
   if (getShape(x)[1] % perGroup != 0 || groups == 0 || getShape(weight)[0] % groups != 0) {
-    (void)n.fail("has a weight " + debugString(weight.getType()) + " for " + Twine(getShape(x)[1]) +
-                 " channels, which do not form whole groups");
+    (void)n.fail("has a weight " + debugString(weight.getType()) + " for " +
+                 describeCount(getShape(x)[1], "channel") + ", which do not form whole groups");
     return x;
   }
   SmallVector<int64_t> none(getRank(x), 0), high(none);
@@ -116,8 +117,8 @@ Value buildTransposedConvolution(TensorBuilder &n, Value x, Value weight, Value 
   if (getShape(weight)[0] != getShape(x)[1] || channels < 1 || channels % perGroup != 0 ||
       getShape(x)[1] % (channels / perGroup) != 0) {
     (void)n.fail("has a weight " + debugString(weight.getType()) + " between " +
-                 Twine(getShape(x)[1]) + " and " + Twine(channels) +
-                 " channels, which do not form whole groups");
+                 Twine(getShape(x)[1]) + " and " + describeCount(channels, "channel") +
+                 ", which do not form whole groups");
     return x;
   }
   SmallVector<int64_t> sizes(windows.out), none(getRank(x), 0), cut(none);

@@ -5,6 +5,7 @@
 #include "lib/Partition/Passes.h"
 #include "lib/Partition/PipelineAxis.h"
 #include "lib/Partition/VerifyStages.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard::ir;
@@ -25,7 +26,7 @@ LogicalResult verifyClass(func::FuncOp function) {
            << kPhaseMark << " and " << kSavedMark;
   if (saved.getInt() < 0 || saved.getInt() > int64_t(function.getNumResults()))
     return function.emitOpError("(partitioned_c1) saves ")
-           << saved.getInt() << " of " << function.getNumResults() << " results";
+           << saved.getInt() << " of " << describeCount(function.getNumResults(), "result");
   WalkResult result = function.walk([&](Operation *op) -> WalkResult {
     if (op != function && op->hasAttr("variable"))
       return op->emitOpError("(partitioned_c2) names a variable inside a class function"),

@@ -10,6 +10,7 @@
 #include "lib/Sharding/Explain.h"
 #include "lib/Sharding/Reasons.h"
 #include "parashard/Levels.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -135,8 +136,9 @@ std::string explainPipeline(ModuleOp module) {
   }
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "\npipeline: " << stages.getCount() << " stages of " << layers.size()
-     << " layers; sizes and times are per rank and micro-batch, on " << cluster->name << "\n";
+  os << "\npipeline: " << describeCount(stages.getCount(), "stage") << " of "
+     << describeCount(layers.size(), "layer")
+     << "; sizes and times are per rank and micro-batch, on " << cluster->name << "\n";
   printTable(rows, os);
   return text;
 }

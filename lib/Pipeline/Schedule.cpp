@@ -7,6 +7,7 @@
 #include "parashard/Import.h"
 #include "parashard/Levels.h"
 #include "parashard/Training.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -111,8 +112,8 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
     if (failed(checkLevel(getOperation(), Level::Partitioned, getArgument())))
       return signalPassFailure();
     if (microBatches < 1 || microBatches > schedules::kMaxMicroBatches) {
-      getOperation().emitError("a step has ")
-          << int64_t(microBatches) << " micro-batches; use 1 to " << schedules::kMaxMicroBatches;
+      getOperation().emitError("a step has ") << describeCount(int64_t(microBatches), "micro-batch")
+                                              << "; use 1 to " << schedules::kMaxMicroBatches;
       return signalPassFailure();
     }
     if (microBatches > 1 && getOperation()->hasAttr(kUnevenLossMark))
@@ -146,8 +147,8 @@ private:
 
   void warnOfUnevenLoss() {
     getOperation().emitWarning()
-        << "the loss of " << int64_t(microBatches)
-        << " micro-batches differs from the loss of the whole batch, because one term (a norm or "
+        << "the loss of " << describeCount(int64_t(microBatches), "micro-batch")
+        << " differs from the loss of the whole batch, because one term (a norm or "
            "a variance over the batch, a function of a mean over counted labels, ...) is not a sum "
            "or a mean over samples; use --micro-batches 1, or accept the difference with "
            "--loss-average micro-batch";
@@ -165,8 +166,8 @@ private:
     emitWarning(where)
         << "the loss multiplies or divides a sum over samples by a constant here; this term is "
            "treated as a mean over samples, so a step averages the term over its "
-        << int64_t(microBatches)
-        << " micro-batches; use --loss-average micro-batch if this is intended; if the constant is "
+        << describeCount(int64_t(microBatches), "micro-batch")
+        << "; use --loss-average micro-batch if this is intended; if the constant is "
            "not the number of samples, change the number of samples per micro-batch (--batch, or "
            "in the export)";
   }

@@ -3,6 +3,7 @@
 #include "lib/Planner/Search.h"
 #include "lib/Planner/WorkBounds.h"
 #include "lib/Schedules/PipelineSchedule.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <chrono>
@@ -661,7 +662,7 @@ private:
     if (considered > 0)
       return "the model cannot be compiled for any mesh that the constraints allow" + failure;
     std::string text = "no plan has a global batch of " + std::to_string(problem.globalBatch) +
-                       " on " + std::to_string(problem.ranks) + " ranks";
+                       " on " + describeCount(problem.ranks, "rank");
     if (problem.fixedBatch)
       return text +
              ": the export fixes the samples per micro-batch over all data-parallel ranks "
@@ -676,8 +677,8 @@ private:
   std::string whyNoPipeline() const {
     std::vector<std::string> reasons;
     if (fewestStages)
-      reasons.push_back("the constraints demand at least " + std::to_string(*fewestStages) +
-                        " stages (pp x num-chunks), but the model can only be cut into " +
+      reasons.push_back("the constraints demand at least " + describeCount(*fewestStages, "stage") +
+                        " (pp x num-chunks), but the model can only be cut into " +
                         std::to_string(maxSegments));
     if (!layoutError.empty())
       reasons.push_back(layoutError);
@@ -751,7 +752,7 @@ bool isUndivided(const SearchProblem &problem, const Candidate &candidate) {
 Expected<LayoutPrice> priceCandidate(const SearchProblem &problem, const Candidate &candidate) {
   const ClassTable *table = problem.getTable(candidate, problem.cluster);
   if (!table)
-    return createStringError("the model cannot be compiled with it");
+    return createStringError("the model cannot be compiled with this plan");
   CutCache cuts(problem.findCuts);
   return LayoutPricer(*table, problem.cluster, cuts).price(makeLayout(problem, candidate));
 }

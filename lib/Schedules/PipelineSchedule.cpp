@@ -1,6 +1,7 @@
 // Generates the built-in schedules. Checks schedules, and reads schedules from JSON.
 #include "lib/Schedules/PipelineSchedule.h"
 #include "lib/Support/JsonDocument.h"
+#include "shared/Counts.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -386,8 +387,8 @@ private:
 
 Error checkPipelineSchedule(const PipelineSchedule &table) {
   if (int64_t(table.rows.size()) != table.placement.ranks)
-    return fail("schedule '" + table.name + "' has " + Twine(table.rows.size()) + " rows for " +
-                Twine(table.placement.ranks) + " pipeline coordinates");
+    return fail("schedule '" + table.name + "' has " + describeCount(table.rows.size(), "row") +
+                " for " + Twine(table.placement.ranks) + " pipeline coordinates");
   for (int64_t rank = 0; rank < table.placement.ranks; ++rank)
     if (Error error = RowChecker(table, rank).check())
       return error;
@@ -512,7 +513,7 @@ Expected<PlacementKind> findPlacement(StringRef schedule) {
 static std::string describeSize(const Placement &placement, int64_t microBatches) {
   return (Twine(placement.ranks) + " pipeline coordinates x " + Twine(placement.chunks) +
           " chunks (" + (placement.kind == PlacementKind::V ? "v" : "loop") + "), " +
-          Twine(microBatches) + " micro-batches")
+          describeCount(microBatches, "micro-batch"))
       .str();
 }
 

@@ -1,5 +1,6 @@
 // Simulates a schedule: runs the next task of each rank until no task can run.
 #include "lib/Schedules/Simulator.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <optional>
@@ -184,10 +185,9 @@ Expected<Replay> replay(const PipelineSchedule &table, const PipelineTimes &time
   if (Error error = checkPipelineSchedule(table))
     return std::move(error);
   if (int64_t(times.stages.size()) != table.placement.getNumStages())
-    return createStringError(inconvertibleErrorCode(), "times are given for " +
-                                                           Twine(times.stages.size()) +
-                                                           " stages, but the schedule has " +
-                                                           Twine(table.placement.getNumStages()));
+    return createStringError(inconvertibleErrorCode(),
+                             "times are given for " + describeCount(times.stages.size(), "stage") +
+                                 ", but the schedule has " + Twine(table.placement.getNumStages()));
   return Simulator(table, times).run();
 }
 

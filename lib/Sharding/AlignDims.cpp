@@ -1,6 +1,7 @@
 // ps-align-dims: pads dims of weights to sizes that make matmuls faster.
 #include "lib/Sharding/Passes.h"
 #include "lib/Sharding/Reasons.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -133,10 +134,10 @@ private:
     splits[dim].front().axes.push_back(axis);
     variable.setSharding(sharding::getShardingAttr(splits, {}, mesh));
     std::string reason = sharding::getReason(variable).str();
-    sharding::setReason(variable, (reason.empty() ? "" : reason + "; ") + "dim " + Twine(dim) +
-                                      " padded to " + Twine(getShardSize(variable, dim, mesh)) +
-                                      " elements per rank, a multiple of " + Twine(multiple) +
-                                      " (--align-dims)");
+    sharding::setReason(
+        variable, (reason.empty() ? "" : reason + "; ") + "dim " + Twine(dim) + " padded to " +
+                      describeCount(getShardSize(variable, dim, mesh), "element") +
+                      " per rank, a multiple of " + Twine(multiple) + " (--align-dims)");
   }
 };
 } // namespace

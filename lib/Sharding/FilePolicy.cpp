@@ -4,6 +4,7 @@
 #include "lib/Sharding/NamedResults.h"
 #include "lib/Sharding/Policy.h"
 #include "lib/Support/JsonDocument.h"
+#include "shared/Counts.h"
 #include "shared/Globs.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/StringExtras.h"
@@ -236,8 +237,8 @@ private:
       split.push_back(std::move(part));
     }
     if (product != size)
-      return fail(where + ": the factors of " + name + " have " + Twine(product) +
-                  " elements, but the dim has " + Twine(size));
+      return fail(where + ": the factors of " + name + " have " +
+                  describeCount(product, "element") + ", but the dim has " + Twine(size));
     return split;
   }
 

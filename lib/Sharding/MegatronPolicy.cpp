@@ -1,5 +1,6 @@
 // Implements the megatron policy: finds column and row parallel pairs in the graph.
 #include "lib/Sharding/SeedBuilder.h"
+#include "shared/Counts.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>
 
@@ -53,8 +54,8 @@ private:
                              ? ""
                              : llvm::formatv(" (and {0} more)", attentions.size() - 1).str();
       attentions.front()->emitWarning()
-          << "attention" << more << " has " << heads << " heads to split over " << shards
-          << " ranks of "
+          << "attention" << more << " has " << heads << " heads to split over "
+          << describeCount(shards, "rank") << " of "
           << mesh.listAxes([](AxisAttr axis) { return axis.getKind() == AxisKind::Tensor; }) << ": "
           << shards - heads
           << " ranks compute only padding; axis sizes that divide the number of heads are "

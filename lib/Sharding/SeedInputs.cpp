@@ -3,6 +3,7 @@
 #include "dialects/ps/Refusal.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "parashard/Training.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard::training;
@@ -24,7 +25,7 @@ static LogicalResult seedInput(func::FuncOp function, BlockArgument argument,
   bool hasBatch = dim != kNoBatch && type.getRank() > 0;
   if (hasBatch && dim >= type.getRank())
     return ps::refuseFlag(function, "batch-dim " + name + "=" + Twine(dim))
-           << ": the input has " << type.getRank() << " dims";
+           << ": the input has " << describeCount(type.getRank(), "dim");
   if (hasBatch && type.getDimSize(dim) % mesh.getShards(axes) != 0)
     return ps::refuseFlag(function, "mesh")
            << ": input \"" << name << "\" has a batch of " << type.getDimSize(dim) << " (dim "

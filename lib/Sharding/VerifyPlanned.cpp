@@ -2,6 +2,7 @@
 #include "dialects/ps/VerifyModule.h"
 #include "lib/Sharding/OpSharding.h"
 #include "lib/Sharding/Passes.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -54,8 +55,8 @@ private:
                                << ", but the module's mesh is " << mesh.getSymbol()
                                << " (planned_c1)";
     if (int64_t(sharding.getDims().size()) != tensor.getRank())
-      return op->emitOpError() << subject << " has " << tensor.getRank()
-                               << " dims, but its sharding has " << sharding.getDims().size()
+      return op->emitOpError() << subject << " has " << describeCount(tensor.getRank(), "dim")
+                               << ", but its sharding has " << sharding.getDims().size()
                                << " (planned_c2)";
     if (sharding == mesh.getReplicated(tensor.getRank())) // fast path for most tensors
       return success();

@@ -4,6 +4,7 @@
 #include "dialects/ps/Refusal.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "parashard/Training.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 using namespace parashard::ps;
@@ -56,8 +57,9 @@ static LogicalResult checkBatches(func::FuncOp function) {
     if (samples == expected)
       continue;
     std::string name = getInputName(function, i);
-    return refuse(function) << "input \"" << getInputName(function, *first) << "\" has " << expected
-                            << " samples and input \"" << name << "\" has " << *samples
+    return refuse(function) << "input \"" << getInputName(function, *first) << "\" has "
+                            << describeCount(expected, "sample") << " and input \"" << name
+                            << "\" has " << *samples
                             << ", but a step reads the same samples from both; give all inputs "
                                "the same batch size with --batch N or --dim "
                             << name << "." << getBatchDim(function, i) << "=" << expected

@@ -7,7 +7,7 @@ func.func @partitioned_c1(%x: tensor<4xf32>) attributes {ps.class = "h"} {
 
 // -----
 
-// expected-error@+1 {{(partitioned_c1) saves 2 of 1 results}}
+// expected-error@+1 {{(partitioned_c1) saves 2 of 1 result}}
 func.func @partitioned_c1_saved(%x: tensor<4xf32>) -> tensor<4xf32> attributes {ps.class = "h", ps.phase = #ps.phase<forward>, ps.saved = 2 : i64} {
   return %x : tensor<4xf32>
 }

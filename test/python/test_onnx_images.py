@@ -230,7 +230,7 @@ REFUSED = {
     "bias of two dims": ("Conv", [X, W, (6, 1)], {}, ["bias with 2 dims"]),
     "no space": ("Conv", [(2, 4), (6, 4)], {}, ["has a weight"]), "no space in a pool": ("GlobalMaxPool", [(2, 4)], {}, ["expected batch"]),
     "output_shape": ("ConvTranspose", [X, (4, 3, 2, 2)], {"output_shape": [-1, 4]}, ["size -1"]),
-    "output_shape of others": ("ConvTranspose", [X, (4, 3, 2, 2)], {"output_shape": [4]}, ["1 sizes in 'output_shape'"]),
+    "output_shape of others": ("ConvTranspose", [X, (4, 3, 2, 2)], {"output_shape": [4]}, ["1 size in 'output_shape'"]),
     "output_padding": ("ConvTranspose", [X, (4, 3, 2, 2)], {"output_padding": [MANY, 0]}, ["'output_padding'"]),
     "transposed far": ("ConvTranspose", [X, (4, 3, 2, 2)], {"strides": [2**31 - 1] * 2, "output_padding": [2**31 - 1] * 2}, ["of size 1"]),
     "transposed to nothing": ("ConvTranspose", [X, (4, 3, 2, 2)], {"pads": [4, 0, 4, 0]}, ["of size -1"]),
@@ -244,7 +244,7 @@ REFUSED = {
     "twice in a result": ("Einsum", [(2, 3), (3, 4)], {"equation": "ij,jk->ii"}, ["repeated label"]),
     "signs in an equation": ("Einsum", [(2, 3)], {"equation": "i\xff->i"}, ["equation"]),
     "sizes of an equation": ("Einsum", [(2, 3), (4, 4)], {"equation": "ij,jk->ik"}, ["size 3 and 4"]),
-    "terms of an equation": ("Einsum", [(2, 3)], {"equation": "ij,jk->ik"}, ["for 1 operands"]),
+    "terms of an equation": ("Einsum", [(2, 3)], {"equation": "ij,jk->ik"}, ["for 1 operand"]),
 }  # fmt: skip
 
 
@@ -267,7 +267,7 @@ RESIZE = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "ne
 
 @pytest.mark.parametrize("sizes,scales,attributes,words", [
     ([1, 0], None, {}, ["a dim of size 4 to 0"]), ([-1, 4], None, {}, ["to -1"]), ([2**40, 4], None, {}, ["2^24"]),
-    ([4], None, {}, ["1 sizes or factors for 2 dims"]), (None, [1.0, float("nan")], {}, ["above 0"]), (None, [1.0, -2.0], {}, ["above 0"]),
+    ([4], None, {}, ["1 size or factors for 2 dims"]), (None, [1.0, float("nan")], {}, ["above 0"]), (None, [1.0, -2.0], {}, ["above 0"]),
     (None, [1e-3, 1.0], {}, ["to 0"]), (None, [3e38, 1.0], {}, ["above 0"]), ([4, 4], None, {"mode": "cubic"}, ["mode 'cubic'", "linear"]),
     ([8, 4], None, {"coordinate_transformation_mode": "tf_crop_and_resize"}, ["tf_crop_and_resize"]), ([8, 4], None, {"antialias": 1}, ["antialias"]),
     ([8, 4], None, {"keep_aspect_ratio_policy": "not_larger"}, ["not_larger"]), ([8], None, {"axes": [7]}, ["does not have"]),

@@ -4,6 +4,7 @@
 #include "lib/Costs/Quantity.h"
 #include "lib/Sharding/Explain.h"
 #include "lib/Support/Files.h"
+#include "shared/Counts.h"
 #include "tools/Messages.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -73,7 +74,7 @@ llvm::Error writePlans(PlanLine &line, const PlanAnswer &answer, const PlanReque
   }
   noteOldPlans(line.output, written);
   if (written < *line.finalists && !answer.isInterrupted)
-    printMessage(Severity::Note, "only " + llvm::Twine(written) + " plans that fit were found");
+    printMessage(Severity::Note, "only " + describeCount(written, "plan") + " that fit were found");
   return llvm::Error::success();
 }
 

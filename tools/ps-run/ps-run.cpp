@@ -1,6 +1,7 @@
 // ps-run: runs a module of any level from imported to scheduled in the reference evaluator.
 #include "dialects/ps/Refusal.h"
 #include "lib/Evaluate/Evaluator.h"
+#include "shared/Counts.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
 #include "tools/ps-run/Compare.h"
@@ -233,7 +234,7 @@ LogicalResult evaluateModel(MLIRContext &context, const Flags &flags) {
     return failure();
   if (flags.ranks && flags.ranks != evaluator->getRankCount())
     return badFlag(context, "ranks " + llvm::Twine(flags.ranks),
-                   ": the module's mesh has " + llvm::Twine(evaluator->getRankCount()) + " ranks");
+                   ": the module's mesh has " + describeCount(evaluator->getRankCount(), "rank"));
   FailureOr<NamedTensors> inputs = NamedTensors();
   if (!flags.inputs.empty())
     inputs = readTensors(context, flags.inputs);

@@ -3,6 +3,7 @@
 #include "lib/Import/Onnx/Convert.h"
 #include "lib/Import/HostValue.h"
 #include "lib/Import/Shapes.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
@@ -248,7 +249,8 @@ int64_t OnnxNode::axis(int64_t fallback, int64_t rank) {
   int64_t signedAxis = integer("axis", fallback), dim = wrapDim(signedAxis, rank);
   if (dim >= 0 && dim < rank)
     return dim;
-  (void)fail("has the axis " + Twine(signedAxis) + " in a tensor with " + Twine(rank) + " dims");
+  (void)fail("has the axis " + Twine(signedAxis) + " in a tensor with " +
+             describeCount(rank, "dim"));
   return 0;
 }
 
@@ -345,7 +347,7 @@ LogicalResult OnnxNode::onlyResults(unsigned first, StringRef description) {
   for (unsigned i = first; i < getNumResults(); ++i)
     if (isUsed(i) && scope.live.contains(node.output(i)))
       return fail("has the result '" + node.output(i) + "' (" + description +
-                  "), which the model reads; that is not supported");
+                  "), which the model reads; this result is not supported");
   return success();
 }
 

@@ -1,6 +1,7 @@
 // Converts attention and rotary embedding, which are ONNX ops since opset 23.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "shared/Counts.h"
 #include <algorithm>
 #include <limits>
 
@@ -149,8 +150,8 @@ Value spreadTable(OnnxNode &n, Value table, Value positions) {
     table = buildRows(n, table, positions, IntegerAttr(), /*wraps=*/false);
   SmallVector<int64_t> shape(getShape(table));
   if (shape.size() != 3) {
-    (void)n.fail("has a table of cosines or sines with " + Twine(shape.size()) +
-                 " dims; expected 3 (or 2, with position_ids of 2 dims)");
+    (void)n.fail("has a table of cosines or sines with " + describeCount(shape.size(), "dim") +
+                 "; expected 3 (or 2, with position_ids of 2 dims)");
     return table;
   }
   return n.reshape(table, {shape[0], 1, shape[1], shape[2]});

@@ -1,6 +1,7 @@
 // Converts MatMul, Gemm and Einsum.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -27,8 +28,8 @@ LogicalResult convertGemm(OnnxNode &n) {
   if (n.failed())
     return failure();
   if (getRank(lhs) != 2 || getRank(rhs) != 2)
-    return n.fail("has operands of " + Twine(getRank(lhs)) + " and " + Twine(getRank(rhs)) +
-                  " dims; expected 2");
+    return n.fail("has operands of " + Twine(getRank(lhs)) + " and " +
+                  describeCount(getRank(rhs), "dim") + "; expected 2");
   if (n.integer("transA", 0))
     lhs = n.swapDims(lhs, 0, 1);
   bool outFirst = n.integer("transB", 0);

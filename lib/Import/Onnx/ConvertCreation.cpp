@@ -1,6 +1,7 @@
 // Converts Constant, ConstantOfShape, Range, EyeLike and Trilu.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "shared/Counts.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <cmath>
@@ -100,10 +101,11 @@ LogicalResult convertTrilu(OnnxNode &n) {
   Value x = n.input(0);
   SmallVector<int64_t> diagonal = n.has(1) ? n.integersInput(1) : SmallVector<int64_t>{0};
   if (n.failed() || diagonal.size() != 1)
-    return n.fail("has a diagonal `k` with " + Twine(diagonal.size()) +
-                  " elements; expected a scalar constant");
+    return n.fail("has a diagonal `k` with " + describeCount(diagonal.size(), "element") +
+                  "; expected a scalar constant");
   if (getRank(x) < 2)
-    return n.fail("has an operand with " + Twine(getRank(x)) + " dims; expected at least 2");
+    return n.fail("has an operand with " + describeCount(getRank(x), "dim") +
+                  "; expected at least 2");
   return n.set(buildTriangle(n, x, diagonal[0],
                              n.integer("upper", 1) ? ps::Predicate::Ge : ps::Predicate::Le));
 }
@@ -119,7 +121,7 @@ LogicalResult convertEyeLike(OnnxNode &n) {
     return n.fail("has the dtype " + getOnnxDtypeName(n.integer("dtype", 0)) +
                   ", which is not supported");
   if (getRank(x) != 2)
-    return n.fail("has an input with " + Twine(getRank(x)) + " dims; expected 2");
+    return n.fail("has an input with " + describeCount(getRank(x), "dim") + "; expected 2");
   RankedTensorType indexType = n.typeLike(x, n.i64());
   Value row = n.make<ps::IotaOp>(indexType, 0), column = n.make<ps::IotaOp>(indexType, 1);
   if (int64_t diagonal = n.integer("k", 0))

@@ -2,6 +2,7 @@
 #include "lib/Import/Onnx/ConvertGraph.h"
 #include "lib/Import/Onnx/Metadata.h"
 #include "mlir/IR/Diagnostics.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -114,8 +115,8 @@ static std::string describeNode(const onnx::NodeProto &node) {
 }
 
 std::string OnnxGraphConverter::describeTooMany() const {
-  return "inlining the functions of the file gives more than " + std::to_string(maxNodes) +
-         " nodes, which is not supported";
+  return "inlining the functions of the file gives more than " + describeCount(maxNodes, "node") +
+         ", which is not supported";
 }
 
 LogicalResult OnnxGraphConverter::checkNames(const OnnxNodes &nodes, llvm::StringSet<> names,
@@ -179,7 +180,8 @@ static const onnx::GraphProto *chooseBranch(OnnxNode &choice) {
   choice.markWithoutEffect({"then_branch", "else_branch"}); // the other branch is not used
   if (branch && branch->has_g() && branch->g().output_size() >= int(choice.getNumResults()))
     return &branch->g();
-  (void)choice.fail("has no '" + name + "' with " + Twine(choice.getNumResults()) + " results");
+  (void)choice.fail("has no '" + name + "' with " +
+                    describeCount(choice.getNumResults(), "result"));
   return nullptr;
 }
 
@@ -260,10 +262,11 @@ static LogicalResult checkCall(const onnx::NodeProto &node, const onnx::Function
                             << "', which its function in the model does not declare"
                             << describeNode(node) << "; export the model again";
   if (node.input_size() > function.input_size() || node.output_size() > function.output_size())
-    return emitError(loc) << "'" << getOpName(node) << "' has " << node.input_size()
-                          << " inputs and " << node.output_size()
-                          << " outputs; its function in the model has " << function.input_size()
-                          << " and " << function.output_size() << describeNode(node)
+    return emitError(loc) << "'" << getOpName(node) << "' has "
+                          << describeCount(node.input_size(), "input") << " and "
+                          << describeCount(node.output_size(), "output")
+                          << "; its function in the model has " << function.input_size() << " and "
+                          << function.output_size() << describeNode(node)
                           << "; export the model again";
   return success();
 }

@@ -1,6 +1,7 @@
 // Converts norms, softmax and log-softmax.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -84,7 +85,8 @@ LogicalResult convertInstanceNormalization(OnnxNode &n) {
 Value repeatOverGroups(OnnxNode &n, Value vector, int64_t channels) {
   if (getRank(vector) != 1 || getShape(vector)[0] < 1 || channels % getShape(vector)[0] != 0) {
     (void)n.fail("has a scale or bias " + debugString(vector.getType()) + " for " +
-                 Twine(channels) + " channels; expected one element per group of channels");
+                 describeCount(channels, "channel") +
+                 "; expected one element per group of channels");
     return vector;
   }
   int64_t groups = getShape(vector)[0];

@@ -1,6 +1,7 @@
 // Converts Resize with nearest or linear interpolation.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
@@ -89,7 +90,8 @@ public:
 private:
   bool checkCount(size_t count) {
     if (!n.failed() && count != dims.size())
-      (void)n.fail("has " + Twine(count) + " sizes or factors for " + Twine(dims.size()) + " dims");
+      (void)n.fail("has " + describeCount(count, "size") + " or factors for " +
+                   describeCount(dims.size(), "dim"));
     return !n.failed();
   }
   static std::string debugFactor(double factor) { return std::to_string(factor); }

@@ -1,6 +1,7 @@
 // Converts data movement, shapes, and sequences of tensors.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -196,7 +197,7 @@ SmallVector<Value> takeParts(OnnxNode &n, Value x, int64_t dim, ArrayRef<int64_t
   }
   if (at != getShape(x)[dim])
     (void)n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into parts with " +
-                 Twine(at) + " elements in total");
+                 describeCount(at, "element") + " in total");
   return parts;
 }
 
@@ -214,7 +215,8 @@ LogicalResult convertSplit(OnnxNode &n) {
                         std::max<int64_t>(1, llvm::divideCeil(getShape(x)[dim], count)));
   if (sizes.size() != n.getNumResults())
     return n.fail("splits a dim of size " + Twine(getShape(x)[dim]) + " into " +
-                  Twine(sizes.size()) + " parts, but has " + Twine(n.getNumResults()) + " results");
+                  Twine(sizes.size()) + " parts, but has " +
+                  describeCount(n.getNumResults(), "result"));
   for (auto [i, part] : llvm::enumerate(takeParts(n, x, dim, sizes)))
     if (failed(n.set(i, part)))
       return failure();
@@ -227,7 +229,8 @@ LogicalResult convertTile(OnnxNode &n) {
   if (n.failed())
     return failure();
   if (int64_t(repeats.size()) != getRank(x))
-    return n.fail("has " + Twine(repeats.size()) + " repeats for " + Twine(getRank(x)) + " dims");
+    return n.fail("has " + Twine(repeats.size()) + " repeats for " +
+                  describeCount(getRank(x), "dim"));
   for (auto [repeat, size] : llvm::zip(repeats, getShape(x))) {
     single.append({1, size});
     expanded.append({repeat, size});
@@ -255,8 +258,8 @@ LogicalResult convertPad(OnnxNode &n) {
   int64_t rank = getRank(x);
   axes = axes.empty() ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : wrapDims(axes, rank);
   if (pads.size() != 2 * axes.size())
-    return n.fail("has " + Twine(pads.size()) + " pads for " + Twine(axes.size()) +
-                  " dims; expected 2 per dim");
+    return n.fail("has " + Twine(pads.size()) + " pads for " + describeCount(axes.size(), "dim") +
+                  "; expected 2 per dim");
   SmallVector<int64_t> low(rank, 0), high(rank, 0);
   for (auto [i, axis] : llvm::enumerate(axes))
     if (axis < 0 || axis >= rank)
@@ -380,7 +383,7 @@ LogicalResult convertSequenceAt(OnnxNode &n) {
   int64_t at = wrapDim(position[0], values->size());
   if (at < 0 || at >= int64_t(values->size()))
     return n.fail("takes element " + Twine(position[0]) + " of a sequence with " +
-                  Twine(values->size()) + " elements");
+                  describeCount(values->size(), "element"));
   return n.set((*values)[at]);
 }
 

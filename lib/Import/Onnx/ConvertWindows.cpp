@@ -1,6 +1,7 @@
 // Converts convolutions and pooling.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Onnx/Convert.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -84,7 +85,7 @@ WindowAttributes readWindows(OnnxNode &n, Value x, ArrayRef<int64_t> kernel) {
       (void)n.fail("has a dim or a kernel of size " + Twine(size) +
                    "; expected at least 1, and less than 2^31");
   if (attributes.kernel.size() != space)
-    (void)n.fail("has a kernel with " + Twine(attributes.kernel.size()) + " dims for " +
+    (void)n.fail("has a kernel with " + describeCount(attributes.kernel.size(), "dim") + " for " +
                  Twine(space) + " spatial dims");
   return attributes;
 }
@@ -114,8 +115,8 @@ SpaceWindows placeWindows(OnnxNode &n, WindowAttributes &attributes) {
     }
     windows.out.push_back(countWindows(attributes, d));
     if (windows.out.back() < 1)
-      (void)n.fail("has windows over " + Twine(attributes.getExtent(d)) +
-                   " elements of a dim of size " + Twine(attributes.in[d]) + " with padding of " +
+      (void)n.fail("has windows over " + describeCount(attributes.getExtent(d), "element") +
+                   " of a dim of size " + Twine(attributes.in[d]) + " with padding of " +
                    Twine(attributes.low[d]) + " and " + Twine(attributes.high[d]) +
                    ", which do not fit");
   }
@@ -151,8 +152,8 @@ LogicalResult convertConv(OnnxNode &n) {
   SpaceWindows windows = placeWindows(n, attributes);
   int64_t channels = getShape(conv.x)[1], perGroup = getShape(conv.weight)[1];
   if (conv.groups < 1 || channels / conv.groups != perGroup || channels % conv.groups != 0)
-    return n.fail("has " + Twine(conv.groups) + " groups of " + Twine(perGroup) + " channels for " +
-                  debugString(conv.x.getType()));
+    return n.fail("has " + Twine(conv.groups) + " groups of " + describeCount(perGroup, "channel") +
+                  " for " + debugString(conv.x.getType()));
   if (n.failed())
     return failure();
   Value y = buildConvolution(n, conv.x, conv.weight, conv.bias, windows);
@@ -169,8 +170,8 @@ SmallVector<int64_t> placeTransposed(OnnxNode &n, WindowAttributes &attributes) 
     requested.erase(requested.begin(), requested.end() - space);
   bool isRequested = !requested.empty() || attributes.isSame();
   if (!requested.empty() && requested.size() != space)
-    (void)n.fail("has " + Twine(requested.size()) + " sizes in 'output_shape'; expected " +
-                 Twine(space));
+    (void)n.fail("has " + describeCount(requested.size(), "size") +
+                 " in 'output_shape'; expected " + Twine(space));
   for (unsigned d = 0; d < space && !n.failed(); ++d) {
     int64_t full =
         (attributes.in[d] - 1) * attributes.strides[d] + added[d] + attributes.getExtent(d);

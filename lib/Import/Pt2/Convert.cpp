@@ -1,6 +1,7 @@
 // Implements access to the arguments and results of a node, and the table of converters.
 #include "lib/Import/Pt2/Convert.h"
 #include "lib/Import/Pt2/GraphConverter.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -248,7 +249,7 @@ bool NodeConverter::isUsed(unsigned result) const {
 
 RankedTensorType NodeConverter::getResultType(unsigned result) {
   if (result >= node.outputs.size()) {
-    (void)fail("has " + Twine(node.outputs.size()) + " results, expected at least " +
+    (void)fail("has " + describeCount(node.outputs.size(), "result") + ", expected at least " +
                Twine(result + 1));
     return RankedTensorType::get({}, f32());
   }

@@ -1,6 +1,7 @@
 // Converts matmuls and linear layers.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -12,7 +13,7 @@ LogicalResult convertLinear(NodeConverter &n) {
   if (n.failed())
     return failure();
   if (getRank(weight) != 2)
-    return n.fail("has a weight with " + Twine(getRank(weight)) + " dims; expected 2");
+    return n.fail("has a weight with " + describeCount(getRank(weight), "dim") + "; expected 2");
   return n.set(buildLinear(n, x, weight, /*outFirst=*/true, n.optionalTensor("bias")));
 }
 

@@ -1,6 +1,7 @@
 // Converts max and average pooling, and their adaptive forms.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Convert.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -28,7 +29,7 @@ template <unsigned kSpace> SmallVector<int64_t> getResultSpace(NodeConverter &n)
   SmallVector<int64_t> shape(n.getResultType().getShape());
   if (shape.size() >= kSpace)
     return SmallVector<int64_t>(ArrayRef(shape).take_back(kSpace));
-  (void)n.fail("has a result with fewer than " + Twine(kSpace) + " dims");
+  (void)n.fail("has a result with fewer than " + describeCount(kSpace, "dim"));
   return SmallVector<int64_t>(kSpace, 1);
 }
 

@@ -1,6 +1,7 @@
 // Converts ops that reorder elements (roll, flip, pixel shuffle), and eye and linspace.
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Pt2/Dims.h"
+#include "shared/Counts.h"
 
 using namespace mlir;
 
@@ -65,7 +66,7 @@ LogicalResult cutPlanes(NodeConverter &n, Value x, int64_t channels, int64_t hei
                      s[s.size() - 1] % width == 0))
     return failure(n.failed());
   return n.fail("cannot cut " + debugString(x.getType()) + " into pieces of " +
-                llvm::Twine(channels) + " channels, " + llvm::Twine(height) + " rows and " +
+                describeCount(channels, "channel") + ", " + describeCount(height, "row") + " and " +
                 llvm::Twine(width) + " columns");
 }
 

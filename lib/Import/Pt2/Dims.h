@@ -3,6 +3,7 @@
 #define PARASHARD_LIB_IMPORT_PT2_DIMS_H
 
 #include "lib/Import/Pt2/Convert.h"
+#include "shared/Counts.h"
 
 namespace parashard::import {
 
@@ -13,8 +14,8 @@ inline std::optional<int64_t> findDim(NodeConverter &n, llvm::StringRef name, in
   int64_t argument = fallback ? n.integer(name, *fallback) : n.integer(name);
   int64_t dim = wrapDim(argument, rank);
   if (dim < 0 || dim >= rank)
-    (void)n.fail("has no dim " + llvm::Twine(argument) + " in a tensor with " + llvm::Twine(rank) +
-                 " dims");
+    (void)n.fail("has no dim " + llvm::Twine(argument) + " in a tensor with " +
+                 describeCount(rank, "dim"));
   return n.failed() ? std::nullopt : std::optional(dim);
 }
 
@@ -22,7 +23,7 @@ inline std::optional<int64_t> findDim(NodeConverter &n, llvm::StringRef name, in
 inline bool checkDims(NodeConverter &n, llvm::ArrayRef<int64_t> wrapped, int64_t rank) {
   for (int64_t dim : wrapped)
     if (dim < 0 || dim >= rank)
-      (void)n.fail("has a dim out of range in a tensor with " + llvm::Twine(rank) + " dims");
+      (void)n.fail("has a dim out of range in a tensor with " + describeCount(rank, "dim"));
   return !n.failed();
 }
 

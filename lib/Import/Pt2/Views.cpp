@@ -2,6 +2,7 @@
 #include "lib/Import/Pt2/Views.h"
 #include "lib/Import/BuildOps.h"
 #include "lib/Import/Shapes.h"
+#include "shared/Counts.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -345,8 +346,8 @@ ViewRange getViewRange(NodeConverter &n, unsigned result) {
       }
       RankedTensorType part = n.getResultType(i);
       if (part.getRank() != rank) {
-        (void)n.fail("has a part " + debugString(part) + " of a tensor with " + Twine(rank) +
-                     " dims");
+        (void)n.fail("has a part " + debugString(part) + " of a tensor with " +
+                     describeCount(rank, "dim"));
         return range;
       }
       range.start = range.limit;

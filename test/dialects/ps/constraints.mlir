@@ -2,7 +2,7 @@
 // Checks the numbered constraints of constants, reductions, collectives and fused ops.
 
 func.func @iota_c1() {
-  // expected-error @below {{dim 1 is out of range for a tensor with 1 dims (iota_c1)}}
+  // expected-error @below {{dim 1 is out of range for a tensor with 1 dim (iota_c1)}}
   %0 = ps.iota dim 1 : tensor<4xi64>
   return
 }
@@ -98,7 +98,7 @@ func.func @permute_c1_count(%a: tensor<4xf32>) {
 // -----
 
 func.func @shard_slice_c1(%a: tensor<4xf32>) {
-  // expected-error @below {{dim 1 is out of range for a tensor with 1 dims (shard_slice_c1)}}
+  // expected-error @below {{dim 1 is out of range for a tensor with 1 dim (shard_slice_c1)}}
   %0 = ps.shard_slice %a over ["tp"] dim 1 : tensor<4xf32> -> tensor<2xf32>
   return
 }

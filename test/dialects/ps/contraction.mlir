@@ -10,7 +10,7 @@ func.func @linear(%x: tensor<2x4x8xf32>, %w: tensor<6x8xf32>) -> tensor<2x4x6xf3
 // -----
 
 func.func @contract_c1_count(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>) {
-  // expected-error @below {{has 1 labels for the 2 dims of its left operand (contract_c1)}}
+  // expected-error @below {{has 1 label for the 2 dims of its left operand (contract_c1)}}
   %y = ps.contract %x [0], %w [3, 0] -> [3] : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<6xf32>
   return
 }

@@ -20,7 +20,7 @@ func.func @embedding_c1(%w: tensor<16x8xf32>, %i: tensor<2x4xi64>) {
 // -----
 
 func.func @embedding_c1_table(%w: tensor<16xf32>, %i: tensor<2xi64>) {
-  // expected-error @below {{table has 1 dims, expected 2 (embedding_c1)}}
+  // expected-error @below {{table has 1 dim, expected 2 (embedding_c1)}}
   %y = ps.embedding %w, %i : tensor<16xf32>, tensor<2xi64> -> tensor<2xf32>
   return
 }

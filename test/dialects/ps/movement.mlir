@@ -68,7 +68,7 @@ func.func @slice_c1(%a: tensor<6xf32>) {
 // -----
 
 func.func @slice_c1_rank(%a: tensor<6xf32>) {
-  // expected-error @below {{needs one start, limit and stride for each of 1 dims (slice_c1)}}
+  // expected-error @below {{needs one start, limit and stride for each of 1 dim (slice_c1)}}
   %0 = ps.slice %a [] to [6] by [1] : tensor<6xf32> -> tensor<6xf32>
   return
 }

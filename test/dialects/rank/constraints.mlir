@@ -126,7 +126,7 @@ rank.program @start_c2 pp = 0 entry "step" {
 
 rank.program @start_c2_count pp = 0 entry "step" {
   %x = rank.input "x" micro_batch 0 : tensor<8xf32>
-  // expected-error@+1 {{(start_c2) has 2 operands and 1 results}}
+  // expected-error@+1 {{(start_c2) has 2 operands and 1 result}}
   %r, %t = rank.start "all_reduce" (%x, %x) kind sum axes ["dp"] queue "dp" : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
 }
 
