@@ -6,6 +6,7 @@
 #include "shared/FileClaims.h"
 #include "shared/NearestNames.h"
 #include "shared/RunFlags.h"
+#include "shared/WrapText.h"
 #include "tools/Messages.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
@@ -17,6 +18,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -194,6 +196,21 @@ bool hasFlag(int argc, char **argv, llvm::StringRef name) {
   });
 }
 
+/// Rewrites an error of `llvm::cl` for a bad value in the words of the other tools. Example:
+/// "for the --batch option: 'x' value invalid for long argument!" gives `--batch must be a whole
+/// number, not "x"`.
+static std::string rewordError(StringRef line) {
+  SmallVector<StringRef> parts;
+  if (Regex("^for the (-+[^ ]+) option: '(.*)' value invalid for (.*) argument!$")
+          .match(line, &parts))
+    return (parts[1] + " must be a " + (parts[3] == "floating point" ? "" : "whole ") +
+            "number, not \"" + parts[2] + "\"")
+        .str();
+  if (Regex("^for the (-+[^ ]+) option: requires a value!$").match(line, &parts))
+    return (parts[1] + " needs a value").str();
+  return line.str();
+}
+
 /// Parses the arguments with `llvm::cl`, which writes one line per error.
 static bool parseOptions(StringRef tool, ArrayRef<const char *> arguments, StringRef overview) {
   std::string text;
@@ -203,22 +220,9 @@ static bool parseOptions(StringRef tool, ArrayRef<const char *> arguments, Strin
   for (StringRef line : split(StringRef(text).rtrim(), '\n')) {
     line.consume_front((tool + ": ").str());
     if (!line.trim().empty())
-      printToolError(tool, line);
+      printToolError(tool, rewordError(line));
   }
   return false;
-}
-
-/// Splits a text into lines of at most `columns` characters, at blanks.
-static std::string wrapText(StringRef text, size_t columns) {
-  std::string lines;
-  size_t used = 0;
-  for (StringRef word : split(text, ' ')) {
-    bool fits = used == 0 || used + 1 + word.size() <= columns;
-    lines += used == 0 ? "" : fits ? " " : "\n";
-    lines += word;
-    used = fits ? used + (used > 0) + word.size() : word.size();
-  }
-  return lines;
 }
 
 /// Wraps the texts of `--help`, which `llvm::cl` would print in one line per option.

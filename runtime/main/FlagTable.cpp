@@ -2,6 +2,7 @@
 #include "runtime/main/FlagTable.h"
 #include "runtime/core/Status.h"
 #include "shared/NearestNames.h"
+#include "shared/WrapText.h"
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -48,7 +49,9 @@ CLI::Validator FlagTable::makeValidator(NumberRange range) {
 }
 
 FlagTable::Entry &FlagTable::finish(const FlagInfo &info, CLI::Option *option) {
+  constexpr size_t kHelpColumns = 70; // beside CLI11's 30 columns of names
   option->group(group);
+  option->description(parashard::wrapText(info.help, kHelpColumns));
   if (*info.value)
     option->type_name(info.value);
   return entries.emplace_back(Entry{info, option, group, {}});
