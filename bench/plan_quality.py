@@ -33,7 +33,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PRESETS = {"A100-80GB": "a100-80g", "H100": "h100-sxm"}
 # Vocabulary of runs that do not state it: GPT-2's, padded as Megatron pads it.
 VOCABULARY = 50304
-# Systems without flash attention, whose scripts keep Megatron's dropout of 0.1, and the shardings of their models.
+# WITH_SCORES lists systems without flash attention, whose scripts keep Megatron's dropout of 0.1. WITH_SCORES_POLICY has the
+# shardings of their models.
 WITH_SCORES_POLICY = ROOT / "bench/gpt_with_scores.json"
 WITH_SCORES = ("Megatron-LM", "Megatron-LM (Korthikanti)", "Zero Bubble PP (Megatron fork)")
 

@@ -55,7 +55,8 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
   t.add({.name = "keep-outputs",
          .value = "OUTPUT,...",
          .help = "outputs of the forward that the C API can read after a training step, for the "
-                 "samples of all micro-batches; all: all outputs with a batch dim",
+                 "samples of all micro-batches; all: all outputs except the loss and those with "
+                 "one value per micro-batch",
          .level = Training,
          .trains = true,
          .takesCommas = true},
@@ -287,7 +288,7 @@ void addUpdateFlags(FlagTable &t, CompileOptions &c) {
          .help =
              "sgd, adam or adamw with its arguments, such as "
              "\"adamw(lr=1e-3,betas=(0.9,0.95),eps=1e-8,weight_decay=0.1)\". FILTER is a GLOB of "
-             "parameter names, or ndim<2 for parameters with less than 2 dims, as in "
+             "parameter names, or ndim<2 for parameters with fewer than 2 dims, as in "
              "\"*bias=adamw(lr=1e-4)\". Repeatable; the first match wins. @FILE.json: groups of "
              "parameters by exact names (docs/running.md) (default: adamw(lr=1e-3))",
          .level = ps::Level::Training,

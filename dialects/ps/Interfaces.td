@@ -89,8 +89,8 @@ def PS_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
     InterfaceMethod<"Library only: adds the fields of the op's instruction. On failure, emits a diagnostic on the op.",
       "::mlir::LogicalResult", "emitCall", (ins "::parashard::ps::CallBuilder &":$call), "",
       "return $_op.emitOpError(\"has no library call\");">,
-    InterfaceMethod<[{Returns whether the op's code reads operand `operand` through strides whose last is 1, so that no
-      transpose of the other dims needs a copy. Kernels read any view.}],
+    InterfaceMethod<[{Returns whether the op's code reads operand `operand` with any strides of the other dims, if the
+      last dim has the stride 1. A transpose that keeps the last dim then needs no copy. Kernels read any view.}],
       "bool", "readsStrides", (ins "unsigned":$operand), "",
       "return $_op.getLoweringKind() != ::parashard::ps::LoweringKind::Library && $_op.getLoweringKind() != ::parashard::ps::LoweringKind::Collective;">,
   ];

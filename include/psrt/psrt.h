@@ -18,11 +18,11 @@ typedef struct psrt_program psrt_program;
 /** The job of this process: the processes that a launcher (mpirun, srun, torchrun) has started.
    Each process is one rank of every program that is opened in the job.
 
-   All processes must open the same programs and make the same calls on them, in the same order,
-   also psrt_get_variable. The processes compare their calls. If the calls differ, or if one process
-   passes bad input, the call fails in every process, and nothing has happened. These calls are not
-   compared: psrt_zero_grad, psrt_set_scalar, psrt_set_step and functions that read no tensor. Only
-   one thread at a time may use a job and its programs. */
+   All processes must open the same programs and make the same calls on them, in the same order.
+   This includes psrt_get_variable. The processes compare their calls. If the calls differ, or if
+   one process passes bad input, the call fails in every process, and has no effect. These calls are
+   not compared: psrt_zero_grad, psrt_set_scalar, psrt_set_step and functions that read no tensor.
+   Only one thread at a time may use a job and its programs. */
 typedef struct psrt_job psrt_job;
 
 /** The result of a call. psrt_last_error returns the message of an error. */

@@ -57,10 +57,10 @@ def DeferSumsPass : Pass<"ps-defer-sums", "::mlir::ModuleOp"> {
   let description = [{
     Runs before `ps-outline-segments`, for targets whose matmuls compute bias gradients
     (`ps-fuse{sums=true}`). By default, a bias gradient has the phase `backward_input`, because the
-    `ps.fused` that computes the cotangent can also sum the cotangent. If a library op computes the
-    cotangent, or the function receives it, no `ps.fused` computes it. The sum and its accumulation
-    then move to the phase `backward_weight` of the same segment, if the matmul of the weight
-    gradient can compute the sum. No value changes.
+    `ps.fused` that computes the cotangent can also sum the cotangent. If no `ps.fused` computes the
+    cotangent, because a library op computes it or the function receives it, the sum and its
+    accumulation move to the phase `backward_weight` of the same segment. The move requires that the
+    matmul of the weight gradient can compute the sum. No value changes.
 
     With `activations`, the cotangent of a GELU's input counts as computed by a matmul, as with
     `ps-fuse{activations}`.
@@ -86,8 +86,9 @@ def StartCollectivesPass : Pass<"ps-start-collectives", "::mlir::ModuleOp"> {
     `all_reduce` or `reduce_scatter`, or is the first user of the result of an `all_gather`. One
     chunk is multiplied while another chunk is in transit. No value changes.
 
-    Ops of functions that write variables do not move. If the cluster's `overlap_slowdown` is 2 or
-    more, as in the preset `cpu-mpi`, nothing changes unless `chunks` is set.
+    In a function that writes a variable (`ps.write`), no matmul is moved or split, but collectives
+    may still start before other ops. If the cluster's `overlap_slowdown` is 2 or more, as in the
+    preset `cpu-mpi`, nothing changes unless `chunks` is set.
   }];
   let options = [
     Option<"chunks", "chunks", "int64_t", /*default=*/"0",

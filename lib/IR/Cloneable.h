@@ -1,5 +1,5 @@
 // Declares `findCloneableOps`. Segments clone cheap ops, because passing a result between segments
-// costs more than computing it again.
+// costs more than recomputing the result.
 #ifndef PARASHARD_LIB_IR_CLONEABLE_H
 #define PARASHARD_LIB_IR_CLONEABLE_H
 

@@ -69,7 +69,7 @@ def VerifyPlacedPass : Pass<"ps-verify-placed", "::mlir::ModuleOp"> {
     - `placed_c2`: every result and every workspace of a class function is in the function's
       scratch, at a multiple of 64 bytes, and overlaps no buffer in use at the same time.
     - `placed_c3`: every value of a program, and the scratch of each run, is after the variables, at
-      a multiple of 64 bytes. It overlaps no buffer in use at the same time.
+      a multiple of 64 bytes. None of them overlaps a buffer in use at the same time.
     - `placed_c4`: values that a program keeps for a later section are in the first of its slots;
       all slots are in the arena, after the values that the program does not keep.
     - `placed_c5`: each variable that the programs of a pipeline coordinate use has an address on

@@ -201,12 +201,13 @@ private:
                                              : "accumulation";
     builder->setReshardCause(stringifyVariableKind(variable.getKind()) + " " + verb,
                              from.getPartial().empty() ? "the variable has another sharding"
-                                                       : "sums of parts of the batch");
+                                                       : "partial sums over the batch");
   }
 
   void explainOperand(Value value, ShardingAttr from, ShardingAttr wanted) {
     if (held[value].gathered)
-      return builder->setReshardCause("parameter read", "each run that uses it gathers its shards");
+      return builder->setReshardCause("parameter read",
+                                      "each run that uses the parameter gathers the shards");
     if (VariableOp variable = findVariable(current))
       return explainVariable(variable, from);
     if (isa<func::ReturnOp>(current))

@@ -37,7 +37,7 @@ void LocalBuilder::notifyOperationInserted(Operation *inserted, InsertPoint) {
   if (!isCollective(inserted))
     return;
   if (subject.empty())
-    setReshardCause("inside " + op->getName().getStringRef(), "its shards are combined");
+    setReshardCause("inside " + op->getName().getStringRef(), "partial results are combined");
   setCause(inserted, subject, reason);
 }
 

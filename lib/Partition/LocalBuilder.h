@@ -17,7 +17,7 @@ public:
   /// rule.
   void serve(mlir::Operation *op, const sharding::OpSharding *sharding);
   /// Sets the cause that `ps.cause` records on the following collectives, until the next `serve`.
-  /// The default is "inside OP", "its shards are combined".
+  /// The default is "inside OP", "partial results are combined".
   void setReshardCause(const llvm::Twine &newSubject, const llvm::Twine &newReason);
 
   mlir::Location getLoc() const override { return op->getLoc(); }

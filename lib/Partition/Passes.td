@@ -11,7 +11,8 @@ def PartitionPass : Pass<"ps-partition", "::mlir::ModuleOp"> {
     Lowers level 2 to level 3. Reshards the operands of each op to the shardings with which the op
     runs, and its results to `ps.shardings` (docs/levels/op-sharding.md). Users of a value share its
     reshards. The backward reuses the result of an all-reduce of the forward, but repeats
-    all-gathers, so that gathered values need not be saved. In a module without a mesh, only the level changes.
+    all-gathers, so that gathered values need not be saved. In a module without a mesh, only the
+    level changes.
   }];
 }
 

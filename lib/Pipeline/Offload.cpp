@@ -21,9 +21,10 @@ struct OffloadPass : impl::OffloadPassBase<OffloadPass> {
     StringRef(what).split(parts, ',');
     for (StringRef part : parts)
       if (!llvm::is_contained({"optimizer", "activations", "activations=all"}, part)) {
-        emitError(getOperation().getLoc()) << "ps-offload what=" << part
-                                           << " is not valid; use optimizer, activations, "
-                                              "activations=all, or several separated by commas";
+        emitError(getOperation().getLoc())
+            << "ps-offload what=" << part
+            << " is not valid; use optimizer, activations, "
+               "activations=all, or several of them separated by commas";
         return signalPassFailure();
       }
     bool all = llvm::is_contained(parts, "activations=all");

@@ -118,7 +118,7 @@ def OffloadPass : Pass<"ps-offload", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"what", "what", "std::string", "\"optimizer\"",
-           "optimizer, activations, activations=all, or two of these separated by a comma">,
+           "optimizer, activations, activations=all, or several of them separated by commas">,
     Option<"pieceBytes", "piece-bytes", "int64_t", "32 << 20",
            "minimum bytes per fetch, or an eighth of the offloaded bytes if that is less">,
   ];

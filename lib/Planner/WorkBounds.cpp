@@ -50,10 +50,11 @@ std::optional<Work> WorkBounds::findUndivided(int64_t samples) const {
   return std::nullopt;
 }
 
-/// Returns the work of a tensor axis with a number of samples. If no table has as many samples, and
-/// `setEnd` was called for the largest number in a table, returns a lower bound: the work per
-/// sample of the largest number, less the tolerance. Returns nullopt if nothing is known about the
-/// number.
+/// Returns the work of a micro-batch of `samples` samples on a tensor axis of size `tp`, if a
+/// candidate with this number of samples was added. Returns a lower bound if `samples` exceeds the
+/// largest added number, and this number is at least that of `setEnd`. The bound has the compute
+/// and communication of the largest number, scaled to `samples`, less the tolerance. Otherwise,
+/// returns nullopt.
 std::optional<Work> WorkBounds::find(int64_t tp, const BySamples &ofSamples,
                                      int64_t samples) const {
   if (auto known = ofSamples.find(samples); known != ofSamples.end())

@@ -376,7 +376,7 @@ LogicalResult TrainingBuilder::chooseKept() {
     if (batchDims[*index] == kWholeBatch)
       return refuseFlag(forward, "keep-outputs " + name)
              << ": the output of type " << outputs[*index].type
-             << " has no dim with the samples of the batch, so the values of several micro-batches "
+             << " has no batch dim, so the values of several micro-batches "
                 "cannot be joined; remove it from the list";
     add(*index);
   }

@@ -49,7 +49,7 @@ def AutodiffPass : Pass<"ps-autodiff", "::mlir::ModuleOp"> {
     Option<"inference", "inference", "bool", "false", "build evaluate only; the model needs no loss">,
     Option<"keepOutputs", "keep-outputs", "std::string", "\"\"",
       "outputs that a step with a loss returns, by number or name, separated by ';'; all: all outputs "
-      "with a batch dim">,
+      "except the loss and those with one value per micro-batch">,
   ];
 }
 

@@ -222,7 +222,7 @@ class StepDrive:
         return self.make_missing(
             name,
             f"output {name} is not available in training mode: this training step returns only its loss and the outputs of keep_outputs; "
-            f"give keep_outputs=[\"{name}\"] if the output has a dim with the samples, call model.eval() before the model, or compute a "
+            f"give keep_outputs=[\"{name}\"] if the output has a batch dim, call model.eval() before the model, or compute a "
             "loss outside of the graph with drive=\"autograd\"",
         )
 
@@ -291,7 +291,7 @@ class StepDrive:
 
     def join(self, name, parts):
         if parts[0][name].dim() == 0:
-            raise Unsupported(f"output {name} has no rows; evaluate one micro-batch at a time")
+            raise Unsupported(f"output {name} has no batch dim, so the values of micro-batches cannot be joined; evaluate one micro-batch at a time")
         return torch.cat([part[name] for part in parts])
 
     # ---- gradients ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Tensors whose values are in a running program. Reading one copies it to the host; writing to one copies it back."""
+"""Tensors whose values are in a running program. Reading a tensor copies its values to the host; writing to a tensor copies the values back."""
 
 import torch
 from torch.utils._pytree import tree_map_only

@@ -138,7 +138,7 @@ def _find_untracked_writes(program):
 def has_untracked_writes(program):
     """Returns whether an exported program has in-place writes that autograd does not see.
 
-    `run_decompositions` would turn them into ops that autograd sees.
+    `run_decompositions` would replace such writes by ops that autograd sees.
     """
     return any(True for _ in _find_untracked_writes(program))
 
@@ -156,7 +156,7 @@ def refuse_untracked_writes(program):
 def detach_no_grad_regions(program):
     """Inserts an `aten.detach` after every float that a no_grad region of an exported program returns.
 
-    `run_decompositions` inlines the regions and keeps the detach. Without it, a gradient would flow through
+    `run_decompositions` inlines the regions and keeps each detach. Without the detach, a gradient would flow through
     `with torch.no_grad(): w = weight / weight.norm()`.
     """
     graph = program.graph

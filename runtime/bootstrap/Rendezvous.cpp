@@ -261,9 +261,8 @@ public:
         !receive(kind, text, kMaxText, secondsFromNow(2)))
       return false;
     if (isSigned && kind == Header::OtherFlags) {
-      hint = format(
-          "the rank 0 at %s has other flags or another program and may belong to another job",
-          address.c_str());
+      hint = format("rank 0 at %s has other flags or another program and may belong to another job",
+                    address.c_str());
       if (!receive(kind, text, kMaxText, secondsFromNow(2 * kAsideSeconds)))
         return false;
     }

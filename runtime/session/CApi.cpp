@@ -290,67 +290,67 @@ const NamedTensor &findVariable(psrt_program &program, const char *function,
   return *found;
 }
 
-/// The headings that psrt_name and psrt_describe accept.
-enum class Heading { Variables, Inputs, Entries, Outputs };
+/// The lists that psrt_name and psrt_describe accept.
+enum class NameList { Variables, Inputs, Entries, Outputs };
 
 } // namespace
 
-template <> struct psrt::EnumNames<Heading> {
-  static constexpr EnumName<Heading> table[] = {{Heading::Variables, "variables"},
-                                                {Heading::Inputs, "inputs"},
-                                                {Heading::Entries, "entries"},
-                                                {Heading::Outputs, "outputs"}};
+template <> struct psrt::EnumNames<NameList> {
+  static constexpr EnumName<NameList> table[] = {{NameList::Variables, "variables"},
+                                                 {NameList::Inputs, "inputs"},
+                                                 {NameList::Entries, "entries"},
+                                                 {NameList::Outputs, "outputs"}};
 };
 
 namespace {
 
-/// A parsed heading: "variables", or "outputs:step" with the entry whose outputs are listed.
-struct ParsedHeading {
-  Heading heading;
+/// A parsed list: "variables", or "outputs:step" with the entry whose outputs are listed.
+struct ParsedList {
+  NameList list;
   std::string entry; ///< for Outputs, and optional for Inputs
-  /// Returns true if the heading lists the input: an input of the entry, or without an entry, an
-  /// input of any entry that is not an inference entry.
+  /// Returns true if the list has the input: an input of the entry, or without an entry, an input
+  /// of any entry that is not an inference entry.
   bool lists(const Input &input, const Session &session) const {
     return entry.empty() ? input.readers != Readers::Inference
                          : input.isReadBy(session.entry(entry));
   }
 };
 
-ParsedHeading parseHeading(const std::string &text) {
+ParsedList parseList(const std::string &text) {
   size_t colon = text.find(':');
-  std::optional<Heading> heading = findName<Heading>(text.substr(0, colon));
+  std::optional<NameList> list = findName<NameList>(text.substr(0, colon));
   bool names = colon != std::string::npos;
-  if (!heading || (names ? heading != Heading::Outputs && heading != Heading::Inputs
-                         : heading == Heading::Outputs))
+  if (!list ||
+      (names ? list != NameList::Outputs && list != NameList::Inputs : list == NameList::Outputs))
     PSRT_FAIL(BadArgument,
-              "unknown heading \"%s\"; expected variables, inputs, inputs:ENTRY, entries or "
+              "unknown list \"%s\"; expected variables, inputs, inputs:ENTRY, entries or "
               "outputs:ENTRY",
               text.c_str());
-  return {*heading, names ? text.substr(colon + 1) : ""};
+  return {*list, names ? text.substr(colon + 1) : ""};
 }
 
-/// Returns the names under a heading, as psrt_name lists them. The program owns them.
+/// Returns the names in a list, in the order of psrt_name. The program owns the names.
 std::vector<const char *> namesOf(psrt_program *program, const std::string &text) {
   std::vector<const char *> result;
   const Program &p = sessionOf(program).getProgram();
-  ParsedHeading parsed = parseHeading(text);
-  switch (parsed.heading) {
-  case Heading::Variables:
+  ParsedList parsed = parseList(text);
+  switch (parsed.list) {
+  case NameList::Variables:
     for (const NamedTensor &tensor : program->tensors->all())
       result.push_back(tensor.name.c_str());
     break;
-  case Heading::Inputs:
+  case NameList::Inputs:
     for (const Input &input : p.inputs) // list an input of several entries once
       if (parsed.lists(input, sessionOf(program)) &&
           std::none_of(result.begin(), result.end(),
                        [&](const char *name) { return name == input.name; }))
         result.push_back(input.name.c_str());
     break;
-  case Heading::Entries:
+  case NameList::Entries:
     for (const EntryPoint &entry : p.entries)
       result.push_back(entry.name());
     break;
-  case Heading::Outputs:
+  case NameList::Outputs:
     for (const Output &output : sessionOf(program).entry(parsed.entry).outputs)
       if (output.microBatch == 0)
         result.push_back(output.name.c_str());
@@ -359,26 +359,25 @@ std::vector<const char *> namesOf(psrt_program *program, const std::string &text
   return result;
 }
 
-/// Returns dtype and shape of the tensor with a name under a heading. Fails if no such tensor
-/// exists.
+/// Returns dtype and shape of the tensor with a name in a list. Fails if no such tensor exists.
 std::pair<Dtype, std::vector<int64_t>> describe(psrt_program *program, const std::string &text,
                                                 const std::string &name) {
-  ParsedHeading parsed = parseHeading(text);
-  if (parsed.heading == Heading::Variables) {
+  ParsedList parsed = parseList(text);
+  if (parsed.list == NameList::Variables) {
     const NamedTensor &tensor = program->tensors->get(name);
     return {tensor.dtype, tensor.shape};
   }
-  if (parsed.heading == Heading::Inputs)
+  if (parsed.list == NameList::Inputs)
     for (const Input &input : sessionOf(program).getProgram().inputs)
       if (input.name == name && parsed.lists(input, sessionOf(program)))
         return {input.dtype, input.placement.shape};
-  if (parsed.heading == Heading::Outputs) {
+  if (parsed.list == NameList::Outputs) {
     const EntryPoint &entry = sessionOf(program).entry(parsed.entry);
     for (const Output &output : entry.outputs)
       if (output.name == name)
         return {output.dtype, wholeShape(entry, output)};
   }
-  PSRT_FAIL(BadArgument, "no name \"%s\" under \"%s\"", name.c_str(), text.c_str());
+  PSRT_FAIL(BadArgument, "the list \"%s\" has no name \"%s\"", text.c_str(), name.c_str());
 }
 
 } // namespace
@@ -588,29 +587,29 @@ psrt_status psrt_set_step(psrt_program *program, int64_t step) {
   });
 }
 
-size_t psrt_name_count(psrt_program *program, const char *what) {
+size_t psrt_name_count(psrt_program *program, const char *list) {
   size_t count = 0;
-  guarded(program, [&] { count = namesOf(program, what ? what : "").size(); });
+  guarded(program, [&] { count = namesOf(program, list ? list : "").size(); });
   return count;
 }
 
-const char *psrt_name(psrt_program *program, const char *what, size_t index) {
+const char *psrt_name(psrt_program *program, const char *list, size_t index) {
   const char *result = nullptr;
   guarded(program, [&] {
-    std::vector<const char *> names = namesOf(program, what ? what : "");
+    std::vector<const char *> names = namesOf(program, list ? list : "");
     result = index < names.size() ? names[index] : nullptr;
   });
   return result;
 }
 
-psrt_status psrt_describe(psrt_program *program, const char *what, const char *name,
+psrt_status psrt_describe(psrt_program *program, const char *list, const char *name,
                           psrt_dtype *dtype, int32_t *rank, int64_t *shape) {
   return guarded(program, [&] {
     sessionOf(program);
-    if (!what || !name || !dtype || !rank || *rank < 0 || (*rank > 0 && !shape))
-      PSRT_FAIL(BadArgument, "psrt_describe: what, name, dtype and rank must not be NULL, *rank "
+    if (!list || !name || !dtype || !rank || *rank < 0 || (*rank > 0 && !shape))
+      PSRT_FAIL(BadArgument, "psrt_describe: list, name, dtype and rank must not be NULL, *rank "
                              "must be at least 0, and shape must have room for *rank sizes");
-    auto [foundDtype, foundShape] = describe(program, what, name);
+    auto [foundDtype, foundShape] = describe(program, list, name);
     int32_t room = *rank;
     *rank = int32_t(foundShape.size());
     *dtype = psrt_dtype(foundDtype);

@@ -10,7 +10,7 @@
 // CHECK:      collectives
 // CHECK-NEXT: count bytes collective axes when what why first at
 // CHECK-NEXT: 1 64 B all_reduce tp forward result of ps.contract a summed dim is split fc2 (model.py:7)
-// CHECK-NEXT: 1 4 B all_reduce dp update accumulator read sums of parts of the batch
+// CHECK-NEXT: 1 4 B all_reduce dp update accumulator read partial sums over the batch
 
 // RUN: ps-opt %s --ps-seed-shardings=policy=megatron --ps-propagate-shardings --ps-explain-shardings=record | FileCheck %s --check-prefix=RECORD
 // RECORD: ps.explanation = "mesh: dp = 2 (data), tp = 2 (tensor)\0A

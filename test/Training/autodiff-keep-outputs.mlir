@@ -23,7 +23,7 @@
 
 // INFERENCE-NOT: func.func @micro_batch(
 
-// NORM: error: --keep-outputs norm: the output of type 'tensor<f32>' has no dim with the samples of the batch, so the values of several micro-batches cannot be joined; remove it from the list
+// NORM: error: --keep-outputs norm: the output of type 'tensor<f32>' has no batch dim, so the values of several micro-batches cannot be joined; remove it from the list
 // LOSS: error: --keep-outputs loss: the output is the loss, which every step returns; remove it from the list
 // UNKNOWN: error: --keep-outputs x: no such output; outputs are 0 "loss" : 'tensor<f32>', 1 "h"
 // CALLS: error: --keep-outputs cannot be combined with --loss none: the entry "forward" returns all outputs

@@ -3,8 +3,8 @@
 There are two kinds. Graphs by torch.export combine ops that models seldom combine, on one rank and sharded; `pytest -k "graph7-"`
 runs the graph of seed 7 alone. Graphs of all ops as MLIR (random_graphs.py) are different each day. A failure prints the smallest
 graph that fails and its number; PARASHARD_RANDOM_SEED=NUMBER PARASHARD_RANDOM_GRAPHS=1 runs it again. PARASHARD_RANDOM_GRAPHS=200
-sets the number of graphs of both kinds. By default, the middle lane runs 8 of the 16 graphs by torch.export, and all 200 graphs
-as MLIR.
+sets the number of graphs of both kinds. By default, the middle lane runs 8 of the 16 graphs by torch.export, and half of the 200
+graphs as MLIR.
 """
 import datetime
 import os
