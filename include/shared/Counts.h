@@ -8,10 +8,11 @@
 
 namespace parashard {
 
-/// Returns a count and its noun, whose plural ends with s. Example: 1 and "dim" give "1 dim", 2 and
-/// "dim" give "2 dims".
+/// Returns a count and its noun, whose plural ends with s or es. Examples: "1 dim", "2 dims", "0
+/// batches".
 inline std::string describeCount(int64_t count, std::string_view noun) {
-  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+  std::string_view plural = noun.ends_with("ch") || noun.ends_with("s") ? "es" : "s";
+  return std::to_string(count) + " " + std::string(noun) + std::string(count == 1 ? "" : plural);
 }
 
 } // namespace parashard

@@ -1,6 +1,6 @@
 // RUN: ps-opt %s -split-input-file -ps-offload=piece-bytes=4096 -ps-verify-scheduled | FileCheck %s
 // RUN: not ps-opt %s -split-input-file -ps-offload=what=state 2>&1 | FileCheck %s --check-prefix=WHAT
-// WHAT: ps-offload what=state is not valid; use optimizer, activations, activations=all, or several separated by commas
+// WHAT: ps-offload what=state is not valid; use optimizer, activations, activations=all, or several of them separated by commas
 
 // The update has two pieces of one run each. The variables of both pieces are fetched before the
 // first run, and offloaded again after the run that uses them.
