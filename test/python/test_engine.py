@@ -251,7 +251,8 @@ def test_several_models():
 
     expected, theirs = run_ppo(lambda *given: given, lambda loss, optimizer: loss.backward())
     losses, ours = run_ppo(initialize, first.backward)
-    assert losses == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    # The losses are differences of terms of size 1: PyTorch's own losses differ by 1.4e-7 from those in f64.
+    assert losses == pytest.approx(expected, rel=1e-6, abs=3e-7)
     for found, reference in zip(ours, theirs):
         assert_equal(found, reference, 1e-4)
 
