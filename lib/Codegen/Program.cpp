@@ -153,8 +153,8 @@ static bool isWrittenBeforeUpdate(BlockArgument argument, func::FuncOp callee) {
          llvm::any_of(argument.getUsers(), [](Operation *use) { return isa<ps::WriteOp>(use); });
 }
 
-std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
-                                                   bool flags) {
+std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run,
+                                                   llvm::StringSet<> &accumulated) {
   std::optional<int64_t> function = getFunction(run.getCallee());
   if (!function)
     return std::nullopt;
@@ -173,7 +173,7 @@ std::optional<json::Object> ProgramTable::writeRun(rank::RunOp run, llvm::String
     ++number;
     bool adds = llvm::any_of(argument.getUsers(),
                              [](Operation *use) { return isa<ps::AccumulateOp>(use); });
-    first.push_back(int(flags && adds && accumulated.insert(symbol).second));
+    first.push_back(int(adds && accumulated.insert(symbol).second));
     if (adds || isWrittenBeforeUpdate(argument, callee))
       adders[symbol] = pp;
   }
@@ -349,6 +349,7 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
     if (auto section = dyn_cast<rank::SectionOp>(op)) {
       if (entry.code.empty())
         entries.pop_back();
+      accumulated.clear(); // the host may run sections in another order
       entries.emplace_back();
       entries.back().name = section.getEntry().str();
       positions.back() = {entries.size() - 1, 0};
@@ -373,7 +374,7 @@ LogicalResult ProgramTable::writeProgram(rank::ProgramOp program) {
     } else if (auto wait = dyn_cast<rank::WaitOp>(op)) {
       entry.code.push_back(json::Object{{"wait", tokenNumbers.lookup(wait.getToken())}});
     } else if (auto run = dyn_cast<rank::RunOp>(op)) {
-      auto object = writeRun(run, accumulated, !sections);
+      auto object = writeRun(run, accumulated);
       if (!object)
         return failure();
       entry.code.push_back(std::move(*object));

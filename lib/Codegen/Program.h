@@ -51,8 +51,7 @@ private:
   mlir::LogicalResult writeProgram(rank::ProgramOp program);
   void addBuffers(rank::ProgramOp program, llvm::ArrayRef<CodePosition> positions,
                   std::vector<Entry> &entries);
-  std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated,
-                                             bool flags);
+  std::optional<llvm::json::Object> writeRun(rank::RunOp run, llvm::StringSet<> &accumulated);
   int64_t numberToken(mlir::Value token);
   template <typename Op>
   llvm::json::Object writeMessage(Op op, llvm::StringRef name, llvm::StringRef role,

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <optional>
 #include <unistd.h>
+#include <utility>
 
 using namespace psrt;
 
@@ -30,6 +31,9 @@ struct psrt_program {
   bool hasBegun = false; ///< whether psrt_begin_step ran, and its gradients are not used or lost
   /// Whether the memory has the outputs of the last training step (--keep-outputs).
   bool hasOutputs = false;
+  /// Whether psrt_zero_grad ran, and the memory still has the old gradients. The next backward then
+  /// overwrites them instead of adding to zeros. Any other call first sets them to zero.
+  bool hasOldGradients = false;
   uint64_t settings = 0; ///< hash of the scalars and steps that the caller has set
 };
 
@@ -54,10 +58,19 @@ template <typename Body> psrt_status guarded(psrt_program *program, Body &&body)
   });
 }
 
-Session &sessionOf(psrt_program *program) {
+/// Returns the session for a call that does not depend on the gradients, or that handles
+/// `hasOldGradients` itself.
+Session &openSessionOf(psrt_program *program) {
   if (!program->session)
     PSRT_FAIL(BadArgument, "the program is not open");
   return *program->session;
+}
+
+Session &sessionOf(psrt_program *program) {
+  Session &session = openSessionOf(program);
+  if (std::exchange(program->hasOldGradients, false))
+    session.zero(VariableKind::Gradient);
+  return session;
 }
 
 /// Fails if a launcher started this process as one of several, and the caller gave no job: each
@@ -408,7 +421,7 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
                       const psrt_tensor *inputs, size_t input_count, psrt_tensor *outputs,
                       size_t output_count) {
   return guarded(program, [&] {
-    Session &session = sessionOf(program);
+    Session &session = openSessionOf(program);
     const EntryPoint &entry = session.entry(name ? name : "");
     if (entry.kind == EntryKind::Step || entry.kind == EntryKind::Backward ||
         entry.kind == EntryKind::Update)
@@ -435,7 +448,7 @@ psrt_status psrt_call(psrt_program *program, const char *name, int32_t slot,
 psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents,
                           size_t count) {
   return guarded(program, [&] {
-    Session &session = sessionOf(program);
+    Session &session = openSessionOf(program);
     const EntryPoint &entry = session.entry(EntryKind::Backward);
     callTogether(*program, {"runs backward"}, [&](HostCall &call) {
       checkSlot(entry, slot);
@@ -445,7 +458,10 @@ psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor
       writeInputs(session, entry, cotangents, count, 1, slot, true);
       call.inputs = hashTensors(cotangents, count);
     });
-    session.run(entry, slot, true, Extent::All, program->pending[slot]);
+    bool overwrites = std::exchange(program->hasOldGradients, false);
+    if (overwrites)
+      session.zeroKept(VariableKind::Gradient, entry);
+    session.run(entry, slot, !overwrites, Extent::All, program->pending[slot]);
     program->pending[slot] = -1;
   });
 }
@@ -473,8 +489,8 @@ psrt_status psrt_update(psrt_program *program) {
 
 psrt_status psrt_zero_grad(psrt_program *program) {
   return guarded(program, [&] {
-    sessionOf(program).zero(VariableKind::Gradient);
-    sessionOf(program).zero(VariableKind::Accumulator);
+    openSessionOf(program).zero(VariableKind::Accumulator);
+    program->hasOldGradients = true;
   });
 }
 

@@ -4,9 +4,11 @@
 #include "runtime/core/Element.h"
 #include "runtime/core/MemoryPieces.h"
 #include "runtime/core/ScalarRange.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_set>
 
 namespace psrt {
 
@@ -530,6 +532,21 @@ void Session::zero(VariableKind kind) {
   parallel([&](Rank &rank) {
     for (const Variable &variable : program.variables)
       if (variable.kind == kind && variable.addresses.isAt(rank.stage))
+        rank.memory->zero(variable.addresses.at(rank.stage), variable.localBytes());
+  });
+}
+
+void Session::zeroKept(VariableKind kind, const EntryPoint &entry) {
+  parallel([&](Rank &rank) {
+    bool overwrites = false;
+    std::unordered_set<int64_t> used;
+    for (const ProgramEntry &run : entry.programs[rank.stage].code) {
+      overwrites |= std::ranges::find(run.first, 1) != run.first.end();
+      used.insert(run.bases.begin(), run.bases.end());
+    }
+    for (const Variable &variable : program.variables)
+      if (variable.kind == kind && variable.addresses.isAt(rank.stage) &&
+          !(overwrites && used.contains(variable.addresses.at(rank.stage))))
         rank.memory->zero(variable.addresses.at(rank.stage), variable.localBytes());
   });
 }

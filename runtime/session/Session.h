@@ -165,6 +165,9 @@ public:
   void setScalar(const std::string &symbol, double value);
   /// Sets all variables of a kind to zero.
   void zero(VariableKind kind);
+  /// Sets those variables of a kind to zero that a run of `entry` with piecewise = false does not
+  /// overwrite. Programs of earlier compilers never overwrite; then sets all to zero.
+  void zeroKept(VariableKind kind, const EntryPoint &entry);
 
 private:
   /// Adds the rank and the step to the status of a failure.

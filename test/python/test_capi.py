@@ -83,6 +83,37 @@ def test_two_forwards_before_two_backwards(tmp_path, mesh):
     program.close()
 
 
+@pytest.mark.parametrize("mesh", ["dp=1", "dp=2,tp=2"])
+def test_gradients_after_zero_grad(tmp_path, mesh):
+    """The first backward after zero_grad may overwrite the gradients. Nobody sees old gradients, and those that the host sets are dropped."""
+    model = models.gpt(loss=False)
+    program, output = make_program(tmp_path, model, mesh)
+    batch = model.draw_inputs(1)
+    logits = torch.empty_like(model.module(**batch))
+    parameters = {"grad." + name: parameter.detach() for name, parameter in model.module.named_parameters()}
+
+    def run():
+        program.call("forward", batch, {output: logits})
+        program.backward({output: logits / 100})
+        return read()
+
+    def read():
+        return {name: program.get(name, like) for name, like in parameters.items()}
+
+    program.zero_grad()
+    once, twice = run(), run()
+    largest = max(gradient.abs().max() for gradient in once.values())
+    assert largest > 0 and all((twice[name] - 2 * gradient).abs().max() < 1e-6 * largest for name, gradient in once.items())
+    program.zero_grad()
+    assert all(gradient.abs().max() == 0 for gradient in read().values())
+    for name, like in parameters.items():
+        program.set(name, torch.ones_like(like))
+    program.zero_grad()
+    again = run()
+    assert all(torch.equal(again[name], gradient) for name, gradient in once.items())
+    program.close()
+
+
 def test_two_models_in_one_process_interleaved(tmp_path):
     """Two programs in one process do not affect each other."""
     programs, modules, starts, optimizers = [], [], [], []
