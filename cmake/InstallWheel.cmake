@@ -6,7 +6,7 @@
 #                libraries; else the tools only run where LLVM is installed.
 #   STRIP        the program that removes the symbols of tools and shared libraries
 set(package ${CMAKE_INSTALL_PREFIX}/parashard)
-set(tools ps-compile ps-plan ps-translate psrt-probe)
+set(tools ps-compile ps-translate psrt-probe)
 set(archives psrt_main psrt psrt_data psrt_comm_process psrt_bootstrap psrt_comm_local psrt_device_cpu
   psrt_device_cuda psrt_cuda_kernels psrt_core psrt_builtins)
 
@@ -27,6 +27,10 @@ endif()
 
 file(GLOB elf ${package}/bin/* ${package}/lib/*.so ${package}/lib/ld.lld ${package}/${MODULE})
 execute_process(COMMAND ${STRIP} ${elf} COMMAND_ERROR_IS_FATAL ANY)
+
+# A wheel cannot contain links. ps-compile runs as ps-plan if this is its first argument.
+file(WRITE ${package}/bin/ps-plan "#!/bin/sh\nexec \"\${0%/*}/ps-compile\" ps-plan \"$@\"\n")
+file(CHMOD ${package}/bin/ps-plan PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
 # Bundles all libraries except those of the C and C++ compilers, which every Linux system has.
 if(IS_COMPLETE)

@@ -29,7 +29,7 @@ function(parashard_help_pages tool)
   set(pages ${CMAKE_BINARY_DIR}/share/man/man1/${tool}.1 ${CMAKE_BINARY_DIR}/share/bash-completion/completions/${tool}
     ${CMAKE_BINARY_DIR}/share/zsh/site-functions/_${tool})
   add_custom_command(OUTPUT ${pages}
-    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/help_pages.py $<TARGET_FILE:${tool}> ${PROJECT_VERSION}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/help_pages.py ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${tool} ${PROJECT_VERSION}
             ${CMAKE_BINARY_DIR}/share
     DEPENDS ${tool} ${CMAKE_SOURCE_DIR}/cmake/help_pages.py
     COMMENT "help pages of ${tool}" VERBATIM)
@@ -38,12 +38,13 @@ endfunction()
 
 install(TARGETS psrt-probe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(PARASHARD_ENABLE_COMPILER)
-  set(PARASHARD_INSTALLED_TOOLS ps-compile ps-opt ps-plan ps-run ps-timeline ps-translate)
+  set(PARASHARD_INSTALLED_TOOLS ps-compile ps-opt ps-run ps-timeline ps-translate)
   install(TARGETS ${PARASHARD_INSTALLED_TOOLS} EXPORT ParashardTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/ps-plan DESTINATION ${CMAKE_INSTALL_BINDIR}) # a link
   install(TARGETS parashard_lld RUNTIME DESTINATION lib/parashard)
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
-    foreach(tool ${PARASHARD_INSTALLED_TOOLS} psrt-probe)
+    foreach(tool ${PARASHARD_INSTALLED_TOOLS} ps-plan psrt-probe)
       parashard_help_pages(${tool})
     endforeach()
     install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})

@@ -14,7 +14,7 @@ else()
   set(tree ${CMAKE_BINARY_DIR})
   set(is_complete ${PARASHARD_STATIC_LLVM})
   set(strip ${CMAKE_STRIP})
-  add_custom_target(wheel-files DEPENDS parashard_runtime psrt_shared psrt-probe ps-compile ps-plan ps-translate)
+  add_custom_target(wheel-files DEPENDS parashard_runtime psrt_shared psrt-probe ps-compile ps-translate)
 endif()
 
 # scikit-build-core sets SKBUILD_SABI_VERSION and SKBUILD_SOABI.

@@ -116,7 +116,9 @@ def test_a_wheel_compiles_and_trains_without_a_compiler(tmp_path):
     before, after = found
     assert before["seconds"] < 0.1 and after["losses"] == pytest.approx(after["expected"], rel=1e-6)
     version = (ROOT / "VERSION").read_text().strip()
-    assert run(f"{tmp_path}/venv/bin/ps-compile --version", tmp_path).startswith(f"Parashard {version}")
+    for tool in ("ps-compile", "ps-plan"):  # one executable
+        assert run(f"{tmp_path}/venv/bin/{tool} --version", tmp_path).startswith(f"Parashard {version}")
+    assert "ps-plan gpt.pt2 --cluster" in run(f"{tmp_path}/venv/bin/ps-plan --help", tmp_path)
 
 
 def test_a_wheel_for_another_python_is_refused(tmp_path):

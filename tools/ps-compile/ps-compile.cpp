@@ -1,4 +1,5 @@
-// ps-compile: compiles a single-device model into a program that runs on many ranks.
+// ps-compile: compiles a single-device model into a program that runs on many ranks. The executable
+// also contains ps-plan, because both contain the whole compiler.
 #include "Flags.h"
 #include "OutputFiles.h"
 #include "Progress.h"
@@ -16,6 +17,7 @@
 #include "parashard/Report.h"
 #include "shared/PrintableText.h"
 #include "tools/Messages.h"
+#include "tools/ps-plan/ps-plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -190,10 +192,7 @@ void printWritten(const CommandLine &line) {
       printMessage(Severity::Progress, "wrote " + *path);
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
+int runCompiler(int argc, char **argv) {
   parashard::reportFailedWrites();
   chooseMessageFormat(argc, argv);
   int status = BadCommandLine;
@@ -239,4 +238,18 @@ int main(int argc, char **argv) {
         Severity::Progress,
         llvm::formatv("wrote {0} in {1:f1} s", line->output.output, seconds.count()).str());
   return Done;
+}
+
+} // namespace
+
+/// Runs ps-plan if the executable has this name (bin/ps-plan is a link to ps-compile), or if the
+/// first argument is this name (in a wheel, which cannot contain links).
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  constexpr llvm::StringRef kPlanner = "ps-plan";
+  if (llvm::sys::path::filename(argv[0]) == kPlanner)
+    return runPlanner(argc, argv);
+  if (argc > 1 && argv[1] == kPlanner)
+    return runPlanner(argc - 1, argv + 1);
+  return runCompiler(argc, argv);
 }

@@ -1,4 +1,5 @@
 // ps-plan: finds the fastest plan for a model on a cluster, prices a given plan, or compares plans.
+#include "ps-plan.h"
 #include "MeasuredPlans.h"
 #include "PlanFiles.h"
 #include "dialects/ps/Refusal.h"
@@ -7,7 +8,6 @@
 #include "tools/CommandLine.h"
 #include "tools/DiagnosticPrinter.h"
 #include "tools/Messages.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -112,8 +112,7 @@ llvm::Error compareFiles(PlanLine &line) {
 
 } // namespace
 
-int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
+int parashard::runPlanner(int argc, char **argv) {
   reportFailedWrites();
   chooseMessageFormat(argc, argv);
   cl::ResetCommandLineParser(); // removes the options that libLLVM registers
