@@ -135,8 +135,9 @@ psrt_status psrt_call(psrt_program *program, const char *entry, int32_t slot,
                       size_t output_count);
 
 /** Runs backward for the pending forward in `slot`. `cotangents` have the names of the
-   differentiated outputs (--differentiate, by default all floating-point outputs). Adds the
-   gradients to those accumulated since psrt_zero_grad. */
+   differentiated outputs (--differentiate, by default all floating-point outputs). Outputs without
+   a cotangent do not contribute, but at least one cotangent must be given. Adds the gradients to
+   those accumulated since psrt_zero_grad. */
 psrt_status psrt_backward(psrt_program *program, int32_t slot, const psrt_tensor *cotangents,
                           size_t count);
 

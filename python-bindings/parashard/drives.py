@@ -52,6 +52,7 @@ class Forward(torch.autograd.Function):
         ctx.drive, ctx.model = drive, model
         ctx.step = drive.program.step
         ctx.slot = Slot(drive.free)
+        ctx.set_materialize_grads(False)
         outputs = drive.call("forward", ctx.slot.index, inputs)
         ctx.mark_non_differentiable(*(value for name, value in zip(drive.outputs, outputs) if name not in drive.cotangents))
         return tuple(outputs)
@@ -94,8 +95,9 @@ class AutogradDrive:
 
     def backward(self, model, slot, cotangents):
         model._send_gradients()
-        given = {name: value.contiguous() for name, value in zip(self.outputs, cotangents) if name in self.cotangents}
-        self.program.backward(slot, given)
+        given = {name: value.contiguous() for name, value in zip(self.outputs, cotangents) if name in self.cotangents and value is not None}
+        if given:  # else the loss depends on no output
+            self.program.backward(slot, given)
         model._show_gradients()
 
     def make_gradients(self, names):

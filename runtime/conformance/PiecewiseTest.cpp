@@ -73,11 +73,10 @@ TEST(Piecewise, TwoForwardsBeforeTwoBackwardsAccumulate) {
     const EntryPoint &entry = session.entry(name);
     std::vector<int64_t> shape =
         cotangent ? std::vector<int64_t>{8} : std::vector<int64_t>{8, width};
+    std::vector<const Input *> inputs = session.inputsOf(entry, cotangent);
     auto source = makeMemorySource(
-        session.inputsOf(entry, cotangent),
-        {{input, Dtype::F32, shape, reinterpret_cast<char *>(values.data())}}, "the test");
-    session.writeInputs(
-        entry, *source, 1, [](int64_t, int64_t row) { return row; }, slot, cotangent);
+        inputs, {{input, Dtype::F32, shape, reinterpret_cast<char *>(values.data())}}, "the test");
+    session.writeInputs(entry, inputs, *source, 1, [](int64_t, int64_t row) { return row; }, slot);
     session.run(entry, slot, true);
   };
   for (int step = 0; step < 2; ++step) {

@@ -205,8 +205,28 @@ std::vector<HostTensor> hostTensors(const psrt_tensor *tensors, size_t count) {
   return result;
 }
 
+/// Removes the cotangents that are not given, and sets them to zero. Fails if none is given.
+void zeroMissing(Session &session, const EntryPoint &entry, const psrt_tensor *tensors,
+                 size_t count, int64_t slot, std::vector<const Input *> &cotangents) {
+  std::vector<const Input *> missing;
+  std::string names;
+  for (const Input *input : cotangents) {
+    names += (names.empty() ? "" : ", ") + input->name;
+    if (std::none_of(tensors, tensors + count,
+                     [&](const psrt_tensor &given) { return input->name == given.name; }))
+      missing.push_back(input);
+  }
+  if (!missing.empty() && missing.size() == cotangents.size())
+    PSRT_FAIL(BadArgument, "no cotangent is given; give that of at least one output: %s",
+              names.c_str());
+  session.zeroInputs(entry, missing, slot);
+  std::erase_if(cotangents, [&](const Input *input) {
+    return std::find(missing.begin(), missing.end(), input) != missing.end();
+  });
+}
+
 /// Copies the given tensors into the inputs of an entry. The batch dim of a given tensor contains
-/// the rows of all micro-batches.
+/// the rows of all micro-batches. Cotangents may be missing, and are then zero.
 void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *tensors,
                  size_t count, int64_t microBatches, int64_t slot, bool cotangents) {
   checkGiven(tensors, count, cotangents ? "cotangent" : "input");
@@ -222,6 +242,8 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
     if (!known)
       PSRT_FAIL(BadArgument, "entry \"%s\" has no %s \"%s\"", entry.name(), role, tensors[i].name);
   }
+  if (cotangents)
+    zeroMissing(session, entry, tensors, count, slot, inputs);
   if (inputs.empty())
     return;
   auto source = makeMemorySource(inputs, hostTensors(tensors, count), "the call");
@@ -234,8 +256,8 @@ void writeInputs(Session &session, const EntryPoint &entry, const psrt_tensor *t
               (long long)source->samples(), entry.name(), (long long)(rows * microBatches),
               (long long)microBatches, (long long)rows);
   session.writeInputs(
-      entry, *source, microBatches, [&](int64_t m, int64_t row) { return m * rows + row; }, slot,
-      cotangents);
+      entry, inputs, *source, microBatches, [&](int64_t m, int64_t row) { return m * rows + row; },
+      slot);
 }
 
 /// Copies the samples of a whole step into the inputs of the step entry. `function` is the function

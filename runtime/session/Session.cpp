@@ -200,9 +200,8 @@ std::vector<const Input *> Session::inputsOf(const EntryPoint &entry, bool cotan
   return result;
 }
 
-int64_t Session::inputAt(const Rank &rank, const EntryPoint &entry, size_t index,
+int64_t Session::inputAt(const Rank &rank, const EntryPoint &entry, const Input &input,
                          int64_t microBatch, int64_t slot) const {
-  const Input &input = program.inputs[index];
   if (input.addresses.empty())
     PSRT_FAIL(BadInput, "input \"%s\" has no address", input.name.c_str());
   const Addresses &addresses =
@@ -526,6 +525,15 @@ void Session::setScalar(const std::string &symbol, double value) {
   }
   if (!found)
     PSRT_FAIL(BadArgument, "the program has no scalar \"%s\"", symbol.c_str());
+}
+
+void Session::zeroInputs(const EntryPoint &entry, const std::vector<const Input *> &inputs,
+                         int64_t slot) {
+  parallel([&](Rank &rank) {
+    for (const Input *input : inputs)
+      if (int64_t at = inputAt(rank, entry, *input, 0, slot); at != Addresses::Absent)
+        rank.memory->zero(at, input->placement.localCount() * dtypeSize(input->dtype));
+  });
 }
 
 void Session::zero(VariableKind kind) {

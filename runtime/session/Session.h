@@ -123,16 +123,25 @@ public:
   /// sample sampleOf(m, r). The session stays usable after a failure with BadInput.
   template <typename SampleOf>
   void writeInputs(const EntryPoint &entry, const SampleSource &source, int64_t microBatches,
-                   SampleOf sampleOf, int64_t slot = 0, bool cotangents = false) {
+                   SampleOf sampleOf, int64_t slot = 0) {
     parallelReading([&](Rank &rank) {
-      for (size_t i = 0; i < program.inputs.size(); ++i)
-        if (belongs(program.inputs[i], entry, cotangents))
-          for (int64_t m = 0; m < microBatches; ++m)
-            if (int64_t at = inputAt(rank, entry, i, m, slot); at != Addresses::Absent)
-              rank.writers[i].write(source, *rank.memory, at,
-                                    [&](int64_t row) { return sampleOf(m, row); });
+      for (const Input &input : program.inputs)
+        if (belongs(input, entry, false))
+          writeInput(rank, entry, input, source, microBatches, sampleOf, slot);
     });
   }
+  /// Writes some inputs or cotangents of an entry.
+  template <typename SampleOf>
+  void writeInputs(const EntryPoint &entry, const std::vector<const Input *> &inputs,
+                   const SampleSource &source, int64_t microBatches, SampleOf sampleOf,
+                   int64_t slot) {
+    parallelReading([&](Rank &rank) {
+      for (const Input *input : inputs)
+        writeInput(rank, entry, *input, source, microBatches, sampleOf, slot);
+    });
+  }
+  /// Sets inputs or cotangents of an entry to zero, in one micro-batch.
+  void zeroInputs(const EntryPoint &entry, const std::vector<const Input *> &inputs, int64_t slot);
   /// Returns the inputs that an entry reads, without cotangents. If `cotangents` is set, returns
   /// only the cotangents that the entry reads.
   std::vector<const Input *> inputsOf(const EntryPoint &entry, bool cotangents = false) const;
@@ -202,8 +211,17 @@ private:
   }
   bool belongs(const Input &input, const EntryPoint &entry, bool cotangents) const;
   /// Returns the address of an input, or Absent if the rank's stage does not read the input.
-  int64_t inputAt(const Rank &rank, const EntryPoint &entry, size_t input, int64_t microBatch,
+  int64_t inputAt(const Rank &rank, const EntryPoint &entry, const Input &input, int64_t microBatch,
                   int64_t slot) const;
+  template <typename SampleOf>
+  void writeInput(Rank &rank, const EntryPoint &entry, const Input &input,
+                  const SampleSource &source, int64_t microBatches, SampleOf sampleOf,
+                  int64_t slot) {
+    for (int64_t m = 0; m < microBatches; ++m)
+      if (int64_t at = inputAt(rank, entry, input, m, slot); at != Addresses::Absent)
+        rank.writers[&input - program.inputs.data()].write(
+            source, *rank.memory, at, [&](int64_t row) { return sampleOf(m, row); });
+  }
   /// If `recorded` is set, reads recorded scalars from `recorded` instead of from the ranks'
   /// memory.
   void gatherFrom(const RankTensor &tensor, int64_t stage, bool add, char *whole,

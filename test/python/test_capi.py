@@ -114,6 +114,39 @@ def test_gradients_after_zero_grad(tmp_path, mesh):
     program.close()
 
 
+class TwoHeads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.left, self.right = torch.nn.Linear(6, 8), torch.nn.Linear(8, 4), torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.body(x).tanh()
+        return {"left": self.left(h), "right": self.right(h)}
+
+
+def test_outputs_without_a_cotangent(tmp_path):
+    """An output without a cotangent does not contribute to the gradients."""
+    module, x = TwoHeads(), torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    archive = models.Model("heads", module, {"x": x}).export(tmp_path / "heads.pt2")
+    program = Program(oracle.compile_model(tmp_path, archive, "dp=2", "--loss", "none", "--optimizer", FLAG, out="heads.so"))
+    outputs = {name: torch.empty_like(value) for name, value in module(x).items()}
+    for name in ("left", "right", "left"):
+        cotangent = torch.ones_like(outputs[name])
+        module.zero_grad()
+        module(x)[name].backward(cotangent)
+        program.zero_grad()
+        program.call("forward", {"x": x}, outputs)
+        program.backward({name: cotangent})
+        for parameter, value in module.named_parameters():
+            expected = torch.zeros_like(value) if value.grad is None else value.grad
+            torch.testing.assert_close(program.get("grad." + parameter, value.detach()), expected)
+    program.call("forward", {"x": x}, outputs)
+    with pytest.raises(RuntimeError, match="no cotangent is given; give that of at least one output: (left, right|right, left)"):
+        program.backward({})
+    program.close()
+
+
 def test_two_models_in_one_process_interleaved(tmp_path):
     """Two programs in one process do not affect each other."""
     programs, modules, starts, optimizers = [], [], [], []
