@@ -91,7 +91,8 @@ namespace {
 /// two flags gave this number.
 llvm::Error findRanks(const CompileOptions &options, const GivenCluster &cluster,
                       PlanRequest &request) {
-  // The program of a class table has twice as many ranks as the tensor axis.
+  // The search also compiles programs with twice as many ranks as the tensor axis (for the work of
+  // layers), and a mesh has at most 2^20 ranks.
   constexpr int64_t kMax = int64_t(1) << 19;
   if (!cluster.ranks && !options.ranks)
     return llvm::createStringError(

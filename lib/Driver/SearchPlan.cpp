@@ -79,8 +79,6 @@ llvm::Error checkConstraints(const PlanRequest &request) {
   llvm::Expected<Constraints> constraints = readConstraints(request.constraints);
   if (!constraints)
     return constraints.takeError();
-  if (request.globalBatch == 0) // the exported batch is only known later
-    return llvm::Error::success();
   return checkConflicts({request.ranks, request.ranksFlag, request.globalBatch, std::nullopt,
                          countNamedStages(request.options.splitMethod)},
                         *constraints);
@@ -108,7 +106,8 @@ static std::string getPolicyName(const Candidate &candidate, const CompileOption
 }
 
 /// Compares the first plan with its neighbors. If a neighbor is faster, this plan becomes the first
-/// one, and is compared with its own neighbors. Returns the neighbors of the last first plan.
+/// one, and is compared with its own neighbors. Returns the neighbors of the plan
+/// that is first at the end.
 static std::vector<Alternative> improvePlan(PlanSearch &search, const SearchProblem &problem,
                                             std::vector<Finalist> &plans) {
   constexpr int kMaxSteps = 4;

@@ -66,7 +66,9 @@ public:
 
   /// Returns the rules that restrict the plan. Omits rules without a constraint.
   Rules getGiven() const {
-    Rules given = (1U << Ranks) | (1U << GlobalBatch);
+    Rules given = 1U << Ranks;
+    if (numbers.globalBatch != 0)
+      given |= 1U << GlobalBatch;
     for (unsigned rule = Pp; rule <= Zero; ++rule)
       if (!choices[rule].isFree())
         given |= 1U << rule;
@@ -182,9 +184,9 @@ private:
   Choices choices[kRules];
 };
 
-/// Returns the smallest set of rules that no plan satisfies.
-Rules findConflict(const Problem &problem) {
-  Rules given = problem.getGiven(), least = given;
+/// Returns the smallest subset of the given rules that no plan satisfies.
+Rules findConflict(const Problem &problem, Rules given) {
+  Rules least = given;
   for (Rules subset = given; subset != 0; subset = (subset - 1) & given)
     if (popcount(subset) < popcount(least) && !problem.isPossible(subset))
       least = subset;
@@ -197,20 +199,17 @@ public:
   Explainer(const Problem &problem, Rules conflict) : problem(problem), conflict(conflict) {}
 
   Error explain() const {
-    std::vector<std::string> flags = listFlags(), fixes = listFixes(), others;
-    for (StringRef flag : ArrayRef(flags).drop_front())
-      others.push_back(ps::spellFlag(flag));
-    std::string text;
-    if (others.empty())
-      text = " cannot be met: ";
-    else if (others.size() == 1)
-      text = " and " + others.front() + " contradict each other: ";
-    else
-      text = ", " + join(ArrayRef(others).drop_back(), ", ") + " and " + others.back() +
-             " contradict one another: ";
-    text += join(listReasons(), "; ");
+    std::vector<std::string> flags = listFlags(), fixes = listFixes();
+    std::string text = describeContradiction() + ": " + join(listReasons(), "; ");
     if (!fixes.empty())
       text += "; use " + join(fixes, ", or ");
+    Rules numbers = 1U << Ranks | 1U << GlobalBatch,
+          rest = problem.getGiven() & ~(conflict & ~numbers);
+    if (!problem.isPossible(rest)) {
+      Explainer other(problem, findConflict(problem, rest));
+      text +=
+          "; " + ps::spellFlag(other.listFlags().front()) + other.describeContradiction() + ", too";
+    }
     Error error = ps::createFlagError(flags.front(), text);
     // The export is part of the model, not of the command line.
     return has(conflict, FixedBatch) ? createStringError(toString(std::move(error)))
@@ -218,6 +217,20 @@ public:
   }
 
 private:
+  /// Returns the contradiction without its first flag. Example: " and --zero 1 contradict each
+  /// other".
+  std::string describeContradiction() const {
+    std::vector<std::string> flags = listFlags(), others;
+    for (StringRef flag : ArrayRef(flags).drop_front())
+      others.push_back(ps::spellFlag(flag));
+    if (others.empty())
+      return " cannot be met";
+    if (others.size() == 1)
+      return " and " + others.front() + " contradict each other";
+    return ", " + join(ArrayRef(others).drop_back(), ", ") + " and " + others.back() +
+           " contradict one another";
+  }
+
   bool involves(std::initializer_list<Rule> rules) const {
     return any_of(rules, [&](Rule rule) { return has(conflict, rule); });
   }
@@ -362,7 +375,7 @@ Error checkConflicts(const PlanNumbers &numbers, const Constraints &constraints)
   Problem problem(numbers, constraints);
   if (problem.isPossible(problem.getGiven()))
     return Error::success();
-  return Explainer(problem, findConflict(problem)).explain();
+  return Explainer(problem, findConflict(problem, problem.getGiven())).explain();
 }
 
 } // namespace parashard::planner

@@ -55,6 +55,22 @@ TEST(Conflicts, MessageNamesAxesAndRanks) {
       "x:16");
 }
 
+TEST(Conflicts, MessageNamesTwoContradictions) {
+  EXPECT_EQ(
+      Problem(8, 15).mesh("dp=3,pp=5").check(),
+      "--mesh dp=3 and --cluster x:8 contradict each other: the sizes of the mesh must multiply to "
+      "the 8 ranks; use --mesh dp=2 or 4, or --cluster x:15 or 30; --mesh pp=5 and --cluster x:8 "
+      "contradict each other, too");
+}
+
+TEST(Conflicts, AnUnknownGlobalBatchIsNoConstraint) {
+  EXPECT_EQ(Problem(8, 0).mesh("dp=4").set("batch", "8").check(), "");
+  EXPECT_EQ(
+      Problem(4, 0).mesh("tp=3").check(),
+      "--mesh tp=3 and --cluster x:4 contradict each other: the sizes of the mesh must multiply to "
+      "the 4 ranks; use --mesh tp=2 or 4, or --cluster x:3 or 6");
+}
+
 TEST(Conflicts, MessageNamesBatches) {
   EXPECT_EQ(Problem(4, 12).set("batch", "8").check(),
             "--batch 8 and --global-batch 12 contradict each other: a step has --batch times "
