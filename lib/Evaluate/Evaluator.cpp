@@ -548,6 +548,8 @@ FailureOr<NamedTensors> Evaluator::step(const NamedTensors &inputs, int64_t coun
     ++context.step;
     return outputs;
   }
+  if (findStages("update").empty())
+    return reportMissingEntry(module, "step"), failure();
   for (Coordinate &coordinate : coordinates)
     coordinate.accumulated.clear();
   microBatches = count;

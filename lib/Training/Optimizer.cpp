@@ -153,8 +153,9 @@ FailureOr<unsigned> UpdateBuilder::chooseGroup(VariableOp parameter) {
                << "'; add it to \"parameters\" of a group, or freeze it with "
                << spellFlag("freeze"),
            failure();
-  return refuse(parameter) << "parameter '" << parameter.getDisplayName()
-                           << "' matches no --optimizer; add one without a pattern at the end",
+  return refuseFlag(parameter, "optimizer")
+             << ": no filter matches parameter '" << parameter.getDisplayName()
+             << "'; add a last --optimizer without a filter",
          failure();
 }
 
@@ -408,7 +409,7 @@ LogicalResult UpdateBuilder::buildAverage(const Trained &trained, Value after) {
 LogicalResult buildUpdate(ModuleOp module, const OptimizerOptions &options) {
   auto update = module.lookupSymbol<func::FuncOp>("update");
   if (!update)
-    return module.emitError("has no function @update; run ps-autodiff first");
+    return module.emitError("the module has no function @update; run ps-autodiff first");
   if (splitList(options.optimizer).empty())
     return success();
   if (failed(UpdateBuilder(module, update, options).build()))

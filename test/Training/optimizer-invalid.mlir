@@ -16,7 +16,7 @@
 // KEY: optimizer 'adam(momentum=0.9)', column 6: expected lr, betas, eps or weight_decay
 // BETA: column 17: expected a number in [0, 1)
 // CLOSE: column 10: expected ',' or ')'
-// MATCH: parameter 'w' matches no --optimizer; add one without a pattern at the end
+// MATCH: --optimizer: no filter matches parameter 'w'; add a last --optimizer without a filter
 // GLOB: --optimizer "*.bias=adam(lr=1)": matches no parameter; the only name is 'w'
 // NESTEROV: nesterov needs a momentum above 0 and no dampening
 ps.variable parameter @w : tensor<4x8xf32>

@@ -4,6 +4,7 @@
 #include "shared/Counts.h"
 #include "shared/PrintableText.h"
 #include "tools/CommandLine.h"
+#include "tools/DiagnosticPrinter.h"
 #include "tools/ps-run/Compare.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -292,6 +293,7 @@ int main(int argc, char **argv) {
   registry.insert<ps::PSDialect, rank::RankDialect, func::FuncDialect, arith::ArithDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // the op may be the whole module
+  DiagnosticPrinter printer(context);
   FaultRecorder faults(context);
   return succeeded(evaluateModel(context, flags)) ? Done : faults.getStatus();
 }
