@@ -215,9 +215,10 @@ LogicalResult memory::checkMemoryLimit(ModuleOp module, int64_t limit) {
     return success();
   std::string whose =
       size > 1 ? llvm::formatv(" of pipeline coordinate {0}", coordinate).str() : "";
-  return ps::refuseFlag(module, "memory-limit " + Twine(limit))
-         << ": a rank" << whose << " needs " << most
-         << " bytes; add --zero, --recompute or --offload, lower --batch, or use more ranks "
+  return ps::refuseFlag(module, "memory-limit")
+         << ": a rank" << whose << " needs " << sharding::formatBytes(most) << " (" << most
+         << " bytes), and the limit is " << sharding::formatBytes(limit)
+         << "; add --zero, --recompute or --offload, lower --batch, or use more ranks "
             "(--explain "
             "lists the largest buffers)";
 }

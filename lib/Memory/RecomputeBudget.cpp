@@ -324,11 +324,11 @@ private:
              "use "
              "--recompute full+communication, or reduce memory: more micro-batches of fewer "
              "samples, --zero, or more ranks in --mesh (tensor parallel, stages). The largest "
-             "buffers in "
-          << least.instant << " are";
+             "buffers at the peak (in "
+          << least.instant << "):";
     for (auto [i, holder] : llvm::enumerate(llvm::ArrayRef(least.holders).take_front(most)))
-      error << (i ? ", " : " ") << holder.kind << " " << holder.name << " ("
-            << sharding::formatBytes(holder.bytes) << ")";
+      error << (i ? ", " : " ") << sharding::formatBytes(holder.bytes) << " of " << holder.kind
+            << " " << holder.name;
     return error;
   }
 

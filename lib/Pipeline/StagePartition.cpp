@@ -667,8 +667,9 @@ Error checkPlacement(const Placement &placement, int64_t layers) {
   if (layers < 1)
     return createStringError("a model without layers has no stages");
   if (placement.ranks > layers / placement.chunks)
-    return createStringError(describeStages(placement) + " of a model with " +
-                             count(layers, "layer") + "; use at most " + count(layers, "stage"));
+    return createStringError("the pipeline has " + describeStages(placement) +
+                             ", but the model has " + count(layers, "layer") + "; use at most " +
+                             count(layers, "stage"));
   return Error::success();
 }
 
@@ -761,8 +762,8 @@ Expected<SmallVector<int64_t>> findCutsAtNames(ArrayRef<std::string> layers,
     return std::move(error);
   int64_t expected = placement.getNumStages() - 1;
   if (int64_t(names.size()) != expected)
-    return createStringError(describeStages(placement) + " need " + Twine(expected) +
-                             " modules to cut at, got " + Twine(names.size()));
+    return createStringError(describeStages(placement) + " need " + count(expected, "module") +
+                             " to cut at, got " + Twine(names.size()));
   SmallVector<int64_t> cuts;
   for (auto [i, name] : llvm::enumerate(names)) {
     Expected<int64_t> cut = findFirstLayer(layers, name);

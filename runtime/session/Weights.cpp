@@ -169,8 +169,8 @@ void setScalars(Session &session, const std::string &name, double value) {
     }
   }
   if (!found)
-    PSRT_FAIL(BadArgument, "the program has no scalar \"%s\"; it has: %s", name.c_str(),
-              names.empty() ? "none" : names.c_str());
+    PSRT_FAIL(BadArgument, "cannot set \"%s\": the program has no such scalar; it has: %s",
+              name.c_str(), names.empty() ? "none" : names.c_str());
 }
 
 static bool matchesGlob(const std::string &glob, const Variable &variable) {

@@ -17,7 +17,7 @@
 // ROOM-NOT: ps.recomputed
 // LESS: ps.memory_budget = 3000{{.*}}"budget=3000: 1 of 2 layers
 // LESS: ps.sin %{{.*}}backward_input{{.*}}ps.recomputed
-// LEAST: --recompute budget=10: a rank needs at least {{[0-9]+}} B ({{[0-9]+}} bytes), even if {{.*}}. Increase the budget, {{.*}}. The largest buffers in {{.*}} are parameter w (128 B),
+// LEAST: --recompute budget=10: a rank needs at least {{[0-9]+}} B ({{[0-9]+}} bytes), even if {{.*}}. Increase the budget, {{.*}}. The largest buffers at the peak (in {{.*}}): 128 B of parameter w,
 // NEAR: --recompute modules=net.acts matches no module of the model; the nearest names are 'net.act'
 // BAD: --recompute most is not valid; use none, selective, full, full+communication, modules=GLOB,... or budget=BYTES
 // Twin: without a mode, nothing is recomputed.

@@ -261,14 +261,15 @@ std::string getPartitionError(const Numbers &weights, const Numbers &bytes, int6
 
 TEST(Partition, ChecksCounts) {
   Numbers six(6, 1), five(5, 1);
-  EXPECT_EQ(getPartitionError(six, five, 4, 2), "8 stages (4 pipeline coordinates x 2 chunks) of a "
-                                                "model with 6 layers; use at most 6 stages");
-  EXPECT_EQ(
-      getPartitionError({1}, {}, 2, 1),
-      "2 stages (2 pipeline coordinates x 1 chunk) of a model with 1 layer; use at most 1 stage");
+  EXPECT_EQ(getPartitionError(six, five, 4, 2),
+            "the pipeline has 8 stages (4 pipeline coordinates x 2 chunks), but the model has 6 "
+            "layers; use at most 6 stages");
+  EXPECT_EQ(getPartitionError({1}, {}, 2, 1), "the pipeline has 2 stages (2 pipeline coordinates x "
+                                              "1 chunk), but the model has 1 layer; use at "
+                                              "most 1 stage");
   EXPECT_EQ(getPartitionError(six, five, int64_t(1) << 62, 4),
-            "9223372036854775807 stages (4611686018427387904 pipeline coordinates x 4 chunks) of a "
-            "model with 6 layers; use at most 6 stages");
+            "the pipeline has 9223372036854775807 stages (4611686018427387904 pipeline coordinates "
+            "x 4 chunks), but the model has 6 layers; use at most 6 stages");
   EXPECT_EQ(getPartitionError(six, five, 0, 2), "a pipeline of 0 coordinates; use at least 1");
   EXPECT_EQ(getPartitionError(six, five, 2, -1),
             "-1 chunks per pipeline coordinate; use at least 1");
@@ -356,6 +357,6 @@ TEST(CutsAtNames, NeedsOneNameLessThanStages) {
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 2, 2})),
             "4 stages (2 pipeline coordinates x 2 chunks) need 3 modules to cut at, got 1");
   EXPECT_EQ(getError(findCutsAtNames(layers, {"lm_head"}, {PlacementKind::V, 4, 2})),
-            "8 stages (4 pipeline coordinates x 2 chunks) of a model with 7 layers; use at most 7 "
-            "stages");
+            "the pipeline has 8 stages (4 pipeline coordinates x 2 chunks), but the model has 7 "
+            "layers; use at most 7 stages");
 }

@@ -4,7 +4,7 @@
 // RUN: not ps-opt %s -ps-partition-pipeline=chunks=0 2>&1 | FileCheck %s --check-prefix=ZERO
 // RUN: not ps-opt %s -ps-partition-pipeline=placement=ring 2>&1 | FileCheck %s --check-prefix=PLACE
 
-// MORE: error: --num-chunks 2: 4 stages{{.*}}3 layers
+// MORE: error: --num-chunks 2: the pipeline has 4 stages{{.*}}3 layers
 // NAME: error: --split-method h.7: {{.*}}'h.7'{{.*}}'h.1'
 // COUNT: error: {{.*}}2 stages
 // ZERO: error: --num-chunks 0 is too small; use at least 1 chunk per pipeline coordinate

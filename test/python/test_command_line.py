@@ -641,7 +641,7 @@ def test_memory_limit(tmp_path, exports, mesh, whose):
 
     said = refused("10KB", "--explain")
     assert "memory per rank" in said, "the plan is printed first"
-    (needed,) = re.findall(rf"error: --memory-limit 10000: a rank{whose} needs (\d+) bytes; add --zero", said)
+    (needed,) = re.findall(rf"error: --memory-limit: a rank{whose} needs .* \((\d+) bytes\), and the limit is 10000 B; add --zero", said)
     assert "a rank" in refused(int(needed) - 1)
     assert "'much' is not a number of bytes" in refused("much")
     assert "do not exist after --stop-after planned" in refused("1GB", "--stop-after", "planned")

@@ -183,7 +183,7 @@ def bounds(folder, archive, *flags):
     """Returns the bytes per rank if all values are kept, and the least possible, from the error message about an impossible budget."""
     most = exact_arena(compile_placed(folder, archive, *flags)[0])
     said = oracle.run([tools_folder() / "ps-compile", archive, "-o", "program", "--recompute", "budget=1000", *flags], folder, expect=2)
-    assert "--recompute budget=1000: a rank" in said and "The largest buffers in" in said and "--zero" in said
+    assert "--recompute budget=1000: a rank" in said and "The largest buffers at the peak (in" in said and "--zero" in said
     return most, int(re.search(r"needs at least .*? \((\d+) bytes\)", said)[1])
 
 
