@@ -26,7 +26,7 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
         c.batch, {1, kMaxElements});
   t.add({"batch-dim", "INPUT=D",
          "batch dim of an input: INPUT=D (default: 0); INPUT=none: this input has no batch dim; "
-         "none: no input has a batch dim",
+         "none: no input has a batch dim; repeatable",
          Training},
         c.batchDims);
   t.add({"mode", "MODE",
@@ -70,7 +70,7 @@ void addModelFlags(FlagTable &t, CompileFlags &f) {
   t.add(
       {"init", "[GLOB=]VALUES",
        "initial values of the parameters that were exported without data (with --weights none: of "
-       "all parameters): \"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones",
+       "all parameters): \"[GLOB=]normal(0.02)\", uniform(a,b), zeros, ones; repeatable",
        Training},
       c.init);
   t.add({"weights", "FROM",
@@ -254,13 +254,17 @@ void addPlanFlags(FlagTable &t, CompileFlags &f) {
   addSpeedFlags(t, f.options);
 }
 
-void addTargetFlag(FlagTable &t, std::string &target) {
-  t.add(
-      {.name = "target",
-       .value = "TARGET",
-       .help = "processor to compile for: cpu[:native|:x86-64-v4|...], or a GPU such as cuda:sm_90",
-       .inPlan = true},
-      target);
+void addTargetFlag(FlagTable &t, std::string &target, bool isOfCluster) {
+  constexpr const char *kHelp =
+      "processor to compile for: cpu[:native|:x86-64-v4|...], or a GPU such as cuda:sm_90";
+  constexpr const char *kHelpOfCluster = "processor to compile for: cpu[:native|:x86-64-v4|...], "
+                                         "or a GPU such as cuda:sm_90 (default: "
+                                         "the target of the cluster)";
+  t.add({.name = "target",
+         .value = "TARGET",
+         .help = isOfCluster ? kHelpOfCluster : kHelp,
+         .inPlan = true},
+        target);
 }
 
 void addMessagesFlag(FlagTable &t, std::string &format) {

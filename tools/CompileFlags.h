@@ -19,7 +19,8 @@ struct CompileFlags {
 void addModelFlags(FlagTable &table, CompileFlags &flags);
 void addPlanFlags(FlagTable &table, CompileFlags &flags);
 /// Adds `--target`, which writes to `target`. Plan files record the target only if it was given.
-void addTargetFlag(FlagTable &table, std::string &target);
+/// isOfCluster: the default is the target of the cluster.
+void addTargetFlag(FlagTable &table, std::string &target, bool isOfCluster = false);
 /// Adds `--messages`, which `chooseMessageFormat` reads. `format` keeps the value for checks.
 void addMessagesFlag(FlagTable &table, std::string &format);
 void addUpdateFlags(FlagTable &table, driver::CompileOptions &options);

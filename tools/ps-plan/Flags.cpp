@@ -24,7 +24,7 @@ void addFlags(PlanLine &line, bool predicts) {
   addModelFlags(t, line.compile);
   t.addGroup("Plan");
   addPlanFlags(t, line.compile);
-  addTargetFlag(t, line.target);
+  addTargetFlag(t, line.target, /*isOfCluster=*/true);
   t.addGroup("Update");
   addUpdateFlags(t, line.options);
   t.addGroup("Planner");
