@@ -618,7 +618,10 @@ class Graph:
         return variables, lines, terms
 
 
-INEXACT = r"ps\.(sqrt|rsqrt|exp|expm1|log|log1p|tanh|sin|cos|atan|erf|sigmoid|silu|softplus|gelu|pow|div|softmax|log_softmax|layer_norm|attention) "
+INEXACT_OPS = (
+    "sqrt rsqrt exp expm1 log log1p tanh sin cos atan erf sigmoid silu softplus gelu pow div softmax log_softmax layer_norm attention"
+)
+INEXACT = rf"ps\.({'|'.join(INEXACT_OPS.split())}) "
 
 
 def draw_graph(seed):

@@ -16,7 +16,7 @@ PATTERNS = [
     (r"\b(go|goes|going|went|gone) on\b", "resumes, continues"),
     (r"\btimetables?\b", "schedule"),
     (r"\bstand-ins?\b|\bst(and[s]?|ood) in for\b", "fake"),
-    (r"(?<!cross )(?<!dot )\bproducts?\b", "matmul; contraction where it is general"),
+    (r"(?<!cross )(?<!dot )(?<!running )(?<!cumulative )\bproducts?\b", "matmul; contraction where it is general"),
     (rf"\b(once|twice|times|one|lines?|bytes|numbers?|objects?|samples?|tokens|operations|flops|segments?|values?|entry|entries|program|function|file)"
      rf" an? ({UNIT})\b", "per rank, per step"),
     (r"\bbehind\b", "after"),

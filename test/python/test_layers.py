@@ -54,7 +54,7 @@ TESTS = re.compile(r"/test/")
 MOVE = "Move the code to a higher layer, or what it needs to a lower one (CONTRIBUTING.md has the order; include/shared is for both sides)."
 
 
-def room_of(path):
+def folder_of(path):
     parts = pathlib.PurePath(path).parts
     depth = 3 if parts[:2] in (("runtime", "comm"), ("runtime", "device")) else 1 if parts[0] in ("tools", "fuzz", "bench", "test") else 2
     return "/".join(parts[:depth])
@@ -89,10 +89,10 @@ def test_every_form_of_an_include_is_found():
 
 @pytest.mark.parametrize("layers", [COMPILER, RUNTIME], ids=["compiler", "runtime"])
 def test_folders_include_what_is_below_them(layers):
-    levels = {room: level for level, rooms in enumerate(layers) for room in rooms}
+    levels = {folder: level for level, folders in enumerate(layers) for folder in folders}
     seen, upward = set(), []
     for file, included in list_includes():
-        source, target = room_of(file), room_of(included)
+        source, target = folder_of(file), folder_of(included)
         if source not in levels or target not in levels or source == target or TESTS.search(file):
             continue
         seen.add((source, target))
@@ -103,8 +103,8 @@ def test_folders_include_what_is_below_them(layers):
 
 
 def test_every_folder_has_a_layer():
-    rooms = {room_of(file) for file, _ in list_includes() if file.startswith(("lib/", "runtime/", "dialects/", "include/"))}
-    assert not (unknown := rooms - set().union(*COMPILER, *RUNTIME)), f"add {sorted(unknown)} to COMPILER or RUNTIME in this file"
+    folders = {folder_of(file) for file, _ in list_includes() if file.startswith(("lib/", "runtime/", "dialects/", "include/"))}
+    assert not (unknown := folders - set().union(*COMPILER, *RUNTIME)), f"add {sorted(unknown)} to COMPILER or RUNTIME in this file"
 
 
 def test_the_runtime_does_not_include_the_compiler():
