@@ -2,6 +2,7 @@
 #include "runtime/core/Executor.h"
 #include "runtime/core/DescribeWait.h"
 #include "runtime/core/Status.h"
+#include <set>
 
 namespace psrt {
 
@@ -167,6 +168,21 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
   running.store(nullptr, std::memory_order_relaxed);
   if (capacity)
     takeTimes(entry, step);
+}
+
+void Executor::repeatEarlyCollectives(BoundEntry &entry) {
+  comm.drain();
+  std::set<int64_t> waited;
+  for (size_t i = 0; i < entry.updateFrom; ++i)
+    if (const auto *wait = std::get_if<WaitOp>(&entry.code[i].instruction->op))
+      waited.insert(wait->token);
+  device.begin(entry.scalars.data());
+  for (size_t i = 0; i < entry.updateFrom; ++i) {
+    const auto *start = std::get_if<CollectiveOp>(&entry.code[i].instruction->op);
+    if (start && start->token >= 0 && !waited.contains(start->token))
+      device.run(entry.code.data() + i, entry.code.data() + i + 1);
+  }
+  device.getActivity().leave();
 }
 
 void Executor::runObserved(BoundEntry &entry, int64_t step, size_t from, size_t to) {

@@ -29,6 +29,7 @@ struct psrt_program {
       pending;           ///< by slot: ordinal of the forward whose backward is pending; -1: none
   int64_t forwards = 0;  ///< forwards since the last update; the micro-batch number for random ops
   bool hasBegun = false; ///< whether psrt_begin_step ran, and its gradients are not used or lost
+  bool hasNewGradients = false; ///< whether the caller has set gradients since psrt_begin_step
   /// Whether the memory has the outputs of the last training step (--keep-outputs).
   bool hasOutputs = false;
   /// Whether psrt_zero_grad ran, and the memory still has the old gradients. The next backward then
@@ -500,7 +501,7 @@ psrt_status psrt_update(psrt_program *program) {
     session.earlierRuns = 0;
     if (step) {
       program->hasBegun = false;
-      session.run(*step, 0, false, Extent::Update);
+      session.runUpdate(*step, program->hasNewGradients);
     } else {
       session.run(session.entry(EntryKind::Update), 0, true);
     }
@@ -525,6 +526,7 @@ psrt_status psrt_begin_step(psrt_program *program, const psrt_tensor *inputs, si
     program->hasBegun = false;
     session.run(entry, 0, false, Extent::BeforeUpdate);
     program->hasBegun = program->hasOutputs = true;
+    program->hasNewGradients = false;
     ++session.earlierRuns;
     StepGradients gradients = readLossBeforeUpdate(session);
     if (loss)
@@ -597,6 +599,8 @@ psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) 
       return setScalars(session, found.name,
                         found.dtype == Dtype::F64 ? *reinterpret_cast<const double *>(data)
                                                   : *reinterpret_cast<const float *>(data));
+    program->hasNewGradients |=
+        found.kind.value_or(VariableKind::Gradient) == VariableKind::Gradient;
     writeTensor(session, found, data);
   });
 }

@@ -186,6 +186,14 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
   });
 }
 
+void Session::runUpdate(const EntryPoint &step, bool hasNewGradients) {
+  if (hasNewGradients)
+    parallel([&](Rank &rank) {
+      rank.executor->repeatEarlyCollectives(rank.executor->bind(step, 0, false));
+    });
+  run(step, 0, false, Extent::Update);
+}
+
 //===--- inputs -----------------------------------------------------------===//
 
 bool Session::belongs(const Input &input, const EntryPoint &entry, bool cotangents) const {

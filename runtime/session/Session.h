@@ -115,6 +115,9 @@ public:
   /// Executor::run.
   void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false,
            Extent extent = Extent::All, int64_t microBatch = -1);
+  /// Runs the update of the step entry. hasNewGradients: the host has changed gradients since the
+  /// part before the update.
+  void runUpdate(const EntryPoint &step, bool hasNewGradients);
   const EntryPoint &entry(EntryKind kind) const;
   /// Returns the entry with this name. Fails with BadArgument if there is none.
   const EntryPoint &entry(const std::string &name) const;
