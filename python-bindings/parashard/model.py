@@ -48,11 +48,17 @@ def bind(signature, name, arguments, options):
     return inputs
 
 
-def label_outputs(names, labels):
-    """Returns the names of the outputs in the program: `labels` in order, which are the keys if the model returns a flat dict.
+def label_outputs(names, labels, spec):
+    """Returns the name in the program of each output of the model, or None for a value that is not a tensor.
 
-    Labels such as "loss.sum", which are parts of a loss, are not returned by the model.
+    names: the names in the graph, in order. labels: the names in the program, in any order: the keys if the model returns a flat dict
+    with the structure `spec`, else the names in the graph. Labels such as "loss.sum", which are parts of a loss, are not outputs.
     """
+    if {name for name in names if name is not None} <= set(labels):
+        return names
+    keys = list(spec.context) if isinstance(spec.context, (list, tuple)) else []
+    if len(keys) == len(names) and all(name is None or key in labels for name, key in zip(names, keys)):
+        return [None if name is None else key for name, key in zip(names, keys)]
     labels = [label for label in labels if label in names or not LOSS_PART.fullmatch(label)]
     if sum(name is not None for name in names) != len(labels):
         return names
@@ -105,12 +111,13 @@ class CompiledModel(Fixed):
 
     def __init__(
         self, module: torch.nn.Module, program: Program, drive: AutogradDrive | StepDrive, positions: list[str | None], spec: TreeSpec,
-        trained: set[str],
+        trained: set[str], given: set[str],
     ) -> None:  # fmt: skip
         """Copies the structure of a module, and opens its parameters in the program.
 
         drive: runs the program. positions: the names of the tensors among the model's outputs in order, or None for other values.
-        spec: the structure of the outputs. trained: names of the parameters that the optimizer trains.
+        spec: the structure of the outputs. trained: names of the parameters that the optimizer trains. given: names of the arguments
+        in the example.
         """
         super().__init__()
         self._program = program
@@ -122,23 +129,35 @@ class CompiledModel(Fixed):
         self._inputs = set(program.names("inputs"))  # without arguments that forward does not use
         self._spec = spec
         self._trained = trained
+        self._given = given
         self._copy_structure(module)
         self.training = module.training
         self._modes = {name: part.training for name, part in self.named_modules()}
+        self._owned = {name: dict(part._parameters) for name, part in self.named_modules()}
         weakref.finalize(self, program.close)  # also when Python exits
 
     # ---- calls ----------------------------------------------------------------------------------------------------
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         inputs = self._bind(arguments, options)
-        self._check_modes()
+        self._check_parts()
+        if torch.is_autocast_enabled("cpu"):
+            raise Unsupported("autocast has no effect on a compiled model; give the plan a precision, such as precision=\"bf16\", instead")
         values = self._drive.train(self, inputs) if self.training else self._drive.evaluate(inputs)
         found = dict(zip(self._drive.outputs, values))
         return tree_unflatten([found.get(name) for name in self._positions], self._spec)
 
-    def _check_modes(self):
-        """Raises Unsupported if a part is in another mode than the program: as compiled, or evaluation for all parts."""
+    def _check_parts(self):
+        """Raises Unsupported if the program differs from a part in its mode or parameters.
+
+        The mode must be that of the compile, or evaluation for all parts.
+        """
         for name, part in self.named_modules():
+            if any(part._parameters[key] is not self._owned[name][key] for key in part._parameters):
+                raise Unsupported(
+                    f"a parameter of {name or 'the model'} was replaced, as torch.func.functional_call does, but the program computes with "
+                    "its own parameters; assign values with parameter.data = x, or load_state_dict()"
+                )
             if part.training != (self.training and self._modes[name]):
                 raise Unsupported(
                     f"{name or 'the model'} is in {'training' if part.training else 'evaluation'} mode, but was compiled in the other; "
@@ -150,6 +169,11 @@ class CompiledModel(Fixed):
     def _bind(self, arguments, options):
         inputs = bind(self._signature, self._name, arguments, options)
         for name, value in inputs.items():
+            if name not in self._given:
+                raise InputError(
+                    f"argument {name} of {self._name}.forward is not in the example, so the compiled model does not use it; add the "
+                    "argument to the example, or omit it"
+                )
             if value.requires_grad:
                 raise Unsupported(f"input {name} requires a gradient; gradients of inputs are not supported yet: detach it")
         return {name: value.detach().cpu().contiguous() for name, value in inputs.items() if name in self._inputs}
@@ -165,7 +189,7 @@ class CompiledModel(Fixed):
     def _copy_structure(self, module):
         """Creates the submodules, parameters and buffers of a module, with the values in the program."""
         variables = set(self._program.names("variables"))
-        gradients = {name: name_gradient(name, module) for name in self._trained}
+        gradients = {name: name_gradient(name, module) for name in sorted(self._trained)}  # in the same order in all processes
         # By parameter; those that forward does not use have no gradient.
         self._gradients = self._drive.make_gradients({name: grad for name, grad in gradients.items() if grad in variables})
         remote = {}
@@ -276,6 +300,11 @@ class CompiledModel(Fixed):
             raise Unsupported("call model.eval() before generate(); a training step returns no logits")
         if not hasattr(self._original[0], "generate") or self._original[1] is None:
             raise Unsupported(f"{self._name} has no generate(); use a causal language model of Hugging Face")
+        if getattr(self._original[1], "is_encoder_decoder", False):
+            raise Unsupported(
+                f"generate() of {self._name}, which has an encoder and a decoder, is not supported; load the trained weights into the "
+                "original model"
+            )
         return generate(self, self._original, inputs, options)
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:

@@ -76,6 +76,8 @@ def describe_group(kind, keys, group, defaults):
 
 def compile_groups(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> CompiledGroups:
     """Returns the `CompiledGroups` of an optimizer of PyTorch over the parameters of `module`."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InputError(f"optimizer_fn returned a {type(optimizer).__name__}; expected an optimizer of torch.optim")
     if type(optimizer) not in KINDS:
         known = ", ".join(f"torch.optim.{known.__name__}" for known in KINDS)
         raise Unsupported(f"optimizer {type(optimizer).__name__} is not supported; use {known}")
@@ -147,6 +149,9 @@ class Optimizer(torch.optim.Optimizer):
         """source: the optimizer of PyTorch over the original model. compiled: its `CompiledGroups`."""
         super().__init__([dict(group) for group in source.param_groups], source.defaults)
         self._bind(model, compiled)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise Unsupported("the optimizer of a compiled model cannot be copied; use state_dict(), and parallelize the original model again")
 
     def _bind(self, model, compiled):
         """Replaces the parameters of the original model by those of the compiled one."""

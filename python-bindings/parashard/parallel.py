@@ -19,7 +19,7 @@ from parashard.errors import InputError, Unsupported
 from parashard.export import add_loss, export
 from parashard.jobs import _runtime, find_job
 from parashard.loading import make_loader
-from parashard.model import bind_inputs, label_outputs, make_model
+from parashard.model import CompiledModel, bind_inputs, label_outputs, make_model
 from parashard.optimizer import Optimizer, compile_groups
 from parashard.plan import Plan
 
@@ -119,8 +119,16 @@ def parallelize(
     if dataset is not None and example is None:
         if batch_size is None:
             raise InputError("the number of samples of a step is not known; give batch_size=N")
+        samples = len(dataset)  # type: ignore[arg-type] # checked at run time
+        if batch_size > samples:
+            raise InputError(f"the dataset has {samples} samples, fewer than a batch of {batch_size}")
         collate = (loader_options or {}).get("collate_fn", torch.utils.data.default_collate)
         example = collate([dataset[index] for index in range(batch_size)])
+    if isinstance(model, CompiledModel):
+        raise InputError("the model is compiled already; parallelize the original model")
+    if isinstance(optimizer_fn, torch.optim.Optimizer):
+        kind = type(optimizer_fn).__name__
+        raise InputError(f"optimizer_fn is an optimizer; give a function, such as lambda model: torch.optim.{kind}(model.parameters())")
     optimizer = optimizer_fn(model)
     groups = compile_groups(model, optimizer)
     with add_loss(model, criterion) if criterion else contextlib.nullcontext():
@@ -154,13 +162,13 @@ def compile_model(plan, model, groups, inputs, drive, options, keep_outputs=(), 
         arguments += ["--batch-dim", "cache_slot=none"] if entries else []
         library = compile_archive(exported.path, [*plan.arguments(), *arguments], entries)
     program = _runtime.Program(str(library), ranks=plan.ranks, job=job, **options)
-    positions = label_outputs(names, program.names(f"outputs:{'forward' if groups and not loss else 'evaluate'}"))
+    positions = label_outputs(names, program.names(f"outputs:{'forward' if groups and not loss else 'evaluate'}"), spec)
     outputs = list(dict.fromkeys(name for name in positions if name is not None))  # each once
     if loss:
         compiled_drive = StepDrive(program, outputs, positions[names.index(loss)], micro_batches)
     else:
         compiled_drive = AutogradDrive(program, outputs, inspect.signature(model.forward).parameters)
-    compiled = make_model(model, program, compiled_drive, positions, spec, groups.trained if groups else set())
+    compiled = make_model(model, program, compiled_drive, positions, spec, groups.trained if groups else set(), set(inputs))
     copy_values(model, compiled)
     if groups:
         program.zero_grad()

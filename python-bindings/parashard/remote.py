@@ -95,6 +95,8 @@ class RemoteTensor(torch.Tensor):
     def register_hook(self, hook):
         raise Unsupported("hooks on parameters of a compiled model are not supported; change parameter.grad after backward()")
 
+    register_post_accumulate_grad_hook = register_hook
+
     def numpy(self, *, force=False):
         return self.source.read().numpy(force=force)
 

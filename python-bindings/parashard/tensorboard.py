@@ -107,7 +107,7 @@ class EventFile:
 
     def drop_from(self, step: int) -> None:
         """Writes the event after which TensorBoard no longer shows the earlier events of this step and later ones."""
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 
         self.writer.file_writer.add_event(Event(session_log=SessionLog(status=SessionLog.START)), step)
 

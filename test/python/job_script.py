@@ -48,8 +48,9 @@ def train(mesh, misbehave=lambda step, model, optimizer: None):
     for step, batch in enumerate(loader):
         misbehave(step, model, optimizer)
         optimizer.zero_grad()
-        loss, *_ = model(**batch)
-        loss.backward()
+        for _ in range(2):
+            loss, *_ = model(**batch)
+            (loss / 2).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         optimizer.step()
         losses.append(loss.item())

@@ -36,10 +36,10 @@ def list_results(text):
 
 def test_torchrun_equals_threads(tmp_path, monkeypatch):
     _, variables = launch("torchrun", 4)
-    command = [TORCHRUN, "--standalone", "--nproc-per-node", 4, SCRIPT, "pp=2,tp=2"]
+    command = [TORCHRUN, "--standalone", "--nproc-per-node", 4, SCRIPT, "dp=2,pp=2"]
     status, text = finish(start(command, tmp_path, {**variables, **pass_on()}))
     assert status == 0, text
-    assert list_results(text) == [run_with_threads(tmp_path, monkeypatch, "pp=2,tp=2")]
+    assert list_results(text) == [run_with_threads(tmp_path, monkeypatch, "dp=2,pp=2")]
 
 
 def test_different_calls_fail_in_all_processes(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The step drive of the Python package: the loss is in the graph, the loop is PyTorch's, and any plan equals PyTorch."""
 
+import copy
 import sys
 from unittest import mock
 
@@ -319,6 +320,76 @@ def test_a_plan_without_a_model(tmp_path):
         with pytest.raises(parashard.InputError, match="not known before the plan is compiled for a model; use generate_plan"):
             write()
     assert not list(tmp_path.iterdir())
+
+
+class Patches(torch.nn.Module):
+    """Its last backward is that of `embed`: the collectives of other gradients start earlier. An early stage makes an output."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = torch.nn.Linear(12, 32), torch.nn.Linear(32, 5)
+        self.blocks = torch.nn.ModuleList(models.Block(32, 4, 0.0) for _ in range(2))
+
+    def forward(self, x, labels, scale=None):
+        first = h = self.embed(x)
+        for block in self.blocks:
+            h = block(h)
+        logits = self.head(h.mean(1))
+        return torch.nn.functional.cross_entropy(logits if scale is None else logits * scale, labels), first, logits
+
+
+def draw_patches():
+    generator = torch.Generator().manual_seed(0)
+    return {"x": torch.randn(8, 8, 12, generator=generator), "labels": torch.randint(0, 5, (8,), generator=generator)}
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize("mesh, flags", [
+    ("dp=2,pp=2", {}), ("dp=2,pp=2", {"zero": 1, "micro_batches": 2}), ("tp=2", {"sharding_policy": "megatron+sp"}),
+    ("dp=2,tp=2,pp=2", {"sharding_policy": "megatron+sp"}), ("dp=2", {"zero": 3}), ("dp=2", {"precision": "fp32", "zero": 2}),
+])  # fmt: skip
+def test_changed_gradients_are_used(mesh, flags):
+    """Accumulated and clipped gradients, with collectives that start beside backward. Outputs of evaluation are in the model's order."""
+    torch.manual_seed(0)
+    reference, batch = Patches(), draw_patches()
+    model, optimizer = parashard.parallelize(Plan(mesh, **flags), copy.deepcopy(reference), sgd, example=batch)
+    theirs = sgd(reference)
+    for module, update in ((reference, theirs), (model, optimizer)):
+        for _ in range(2):
+            update.zero_grad()
+            for _ in range(2):
+                (module(**batch)[0] / 2).backward()
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 0.1)
+            update.step()
+    found = model.state_dict()
+    for name, value in reference.state_dict().items():
+        torch.testing.assert_close(found[name].clone(), value, rtol=1e-5, atol=1e-6, msg=name)
+    optimizer.zero_grad()
+    for ours, expected in zip(model.eval()(**batch), reference.eval()(**batch), strict=True):
+        torch.testing.assert_close(ours, expected.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_compiled_model_does_not_do():
+    """Nothing is ignored: arguments that are not in the example, replaced parameters, autocast, hooks, copies of the optimizer."""
+    batch = draw_patches()
+    model, optimizer = parashard.parallelize("dp=1", Patches(), sgd, example=batch)
+    with pytest.raises(parashard.InputError, match="argument scale of Patches.forward is not in the example"):
+        model(**batch, scale=torch.ones(1))
+    with pytest.raises(parashard.Unsupported, match="a parameter of embed was replaced"):
+        torch.func.functional_call(model, {"embed.weight": torch.zeros(32, 12)}, kwargs=batch)
+    with torch.autocast("cpu"), pytest.raises(parashard.Unsupported, match="precision"):
+        model(**batch)
+    with pytest.raises(parashard.Unsupported, match="hooks on parameters"):
+        next(model.parameters()).register_post_accumulate_grad_hook(print)
+    with pytest.raises(parashard.Unsupported, match="optimizer of a compiled model cannot be copied"):
+        copy.deepcopy(optimizer)
+    with pytest.raises(parashard.InputError, match="compiled already"):
+        parashard.parallelize("dp=1", model, sgd, example=batch)
+    with pytest.raises(parashard.InputError, match="give a function, such as lambda model: torch.optim.SGD"):
+        parashard.parallelize("dp=1", Patches(), torch.optim.SGD(Patches().parameters()), example=batch)
+    with pytest.raises(parashard.InputError, match="37 samples, fewer than a batch of 64"):
+        parashard.parallelize("dp=1", Patches(), sgd, dataset=Tokens(), batch_size=64)
+    assert model(**batch)[0].item() > 0, "the model works after the errors"
 
 
 class Tokens(torch.utils.data.Dataset):
