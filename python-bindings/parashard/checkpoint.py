@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["get_state", "load", "read_state", "save", "write_state"]
 
+PLAIN = (bool, int, float, str)  # types of values that are saved as they are
+
 
 class HasState(Protocol):
     """An object whose state can be saved."""
@@ -36,10 +38,10 @@ class LoadsState(Protocol):
 def save(path: Path, objects: Mapping[str, Any]) -> None:
     """Writes the state of objects to a file, completely or not at all. In a job, all processes call it, and rank 0 writes.
 
-    objects: by name, a `Plan`, or an object with a state_dict(), such as a model, an optimizer or a scheduler. The state of a model
-    and an optimizer does not depend on the plan. `torch.load` reads the file; plans are dicts in it.
+    objects: by name, a `Plan`, an object with a state_dict(), such as a model, an optimizer or a scheduler, or a number or a text, such
+    as the epoch. The state of a model and an optimizer does not depend on the plan. `torch.load` reads the file; plans are dicts in it.
     """
-    state = {name: write_plan(value) if isinstance(value, Plan) else get_state(name, value) for name, value in objects.items()}
+    state = {name: get_value(name, value) for name, value in objects.items()}
     write_once(path, lambda: write_state(path, state))
 
 
@@ -57,8 +59,8 @@ def write_state(path, state):
             raise
 
 
-def load(path: Path, objects: Mapping[str, Any]) -> dict[str, Plan]:
-    """Reads the state of objects from a file that `save` wrote. Returns the plans of the file, by name.
+def load(path: Path, objects: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads the state of objects from a file that `save` wrote. Returns the plans, numbers and texts of the file, by name.
 
     objects: by name, objects with a load_state_dict(). They may be compiled for another plan than that of the file. Names that only
     the file has are ignored. Raises InputError if the file lacks a name, or cannot be read.
@@ -71,7 +73,8 @@ def load(path: Path, objects: Mapping[str, Any]) -> dict[str, Plan]:
         raise InputError(f"{path}: the file has no {missing[0]}; it has {', '.join(map(str, state))}")
     for name, value in objects.items():
         value.load_state_dict(state[name])
-    return {name: read_plan(value) for name, value in state.items() if isinstance(value, dict) and value.get("kind") == "parashard.Plan"}
+    plans = {name: read_plan(value) for name, value in state.items() if isinstance(value, dict) and value.get("kind") == "parashard.Plan"}
+    return {**plans, **{name: value for name, value in state.items() if isinstance(value, PLAIN)}}
 
 
 def read_state(path):
@@ -82,10 +85,15 @@ def read_state(path):
         raise InputError(f"{path}: the file is not a checkpoint of torch.save: {error}") from None
 
 
+def get_value(name, value):
+    """Returns what `save` writes for an object."""
+    return write_plan(value) if isinstance(value, Plan) else value if isinstance(value, PLAIN) else get_state(name, value)
+
+
 def get_state(name, value):
     """Returns the state of an object, whose tensors are on the host."""
     if not hasattr(value, "state_dict"):
-        raise InputError(f"{name} is {type(value).__name__}, which has no state_dict(); save an object that has one, or a Plan")
+        raise InputError(f"{name} is {type(value).__name__}, which has no state_dict(); save an object that has one, a Plan, a number or a text")
     return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, value.state_dict())
 
 

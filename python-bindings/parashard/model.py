@@ -40,8 +40,9 @@ def bind(signature, name, arguments, options):
     for argument, value in inputs.items():
         if not isinstance(value, torch.Tensor):
             raise InputError(
-                f"argument {argument} of {name}.forward is {type(value).__name__}; expected a tensor: give other values to the model "
-                "before parallelize, such as functools.partial(model.forward, flag=True) as model.forward"
+                f"argument {argument} of {name}.forward is {type(value).__name__}; expected a tensor: convert lists and arrays by "
+                "torch.as_tensor, and give other values to the model before parallelize, such as functools.partial(model.forward, "
+                "flag=True) as model.forward"
             )
         if value.is_complex() or value.is_quantized:
             raise InputError(f"argument {argument} of {name}.forward is {value.dtype}, which programs do not support")

@@ -158,7 +158,7 @@ reveal_type(parashard.plugins.GeminiPlugin(ranks=2).plan)  # type: Plan
 reveal_type(parashard.generate_plan({"zero": [0, 1]}, net, example=x, optimizer_fn=adam)["zero"])  # type: Any
 objects = {"model": model, "optimizer": optimizer, "lr_scheduler": scheduler}
 parashard.save("state.pt", {"plan": plan, **objects})
-reveal_type(parashard.load("state.pt", objects))  # type: dict[str, Plan]
+reveal_type(parashard.load("state.pt", objects))  # type: dict[str, Any]
 engine = parashard.Engine(plan=plan, precision="bf16")
 staged, trainer = engine.initialize(net, adam(net))
 engine.save(staged, "model.pt", plan="folder")  # error: arg-type

@@ -373,6 +373,7 @@ def test_what_a_compiled_model_does_not_do():
     """Nothing is ignored: arguments that are not in the example, replaced parameters, autocast, hooks, copies of the optimizer."""
     batch = draw_patches()
     model, optimizer = parashard.parallelize("dp=1", Patches(), sgd, example=batch)
+    assert "available in training mode" in repr(model(**batch)[1]), "printing an output without values is not an error"
     with pytest.raises(parashard.InputError, match="argument scale of Patches.forward is not in the example"):
         model(**batch, scale=torch.ones(1))
     with pytest.raises(parashard.Unsupported, match="a parameter of embed was replaced"):
@@ -421,20 +422,21 @@ def test_a_checkpoint_continues_under_another_plan(tmp_path):
     order = torch.utils.data.DataLoader(Tokens(), ROWS, shuffle=True, drop_last=True, generator=torch.Generator().manual_seed(0))
     found, expected = run_epoch(*made), run_epoch(net, reference, scheduler, order)
     names = ("model", "optimizer", "lr_scheduler")
-    parashard.save(tmp_path / "state", {"plan": Plan("dp=2,pp=2", micro_batches=2), **dict(zip(names, made))})
+    values = {"plan": Plan("dp=2,pp=2", micro_batches=2), "epoch": 1, "note": "warm"}
+    parashard.save(tmp_path / "state", {**values, **dict(zip(names, made))})
     other = parashard.parallelize(Plan("dp=4", zero=3), models.gpt().module.train(), adamw, step_lr, example=draw(0))
-    assert parashard.load(tmp_path / "state", dict(zip(names, other))) == {"plan": Plan("dp=2,pp=2", micro_batches=2)}
+    assert parashard.load(tmp_path / "state", dict(zip(names, other))) == values
     found += run_epoch(*other, made[3])
     expected += run_epoch(net, reference, scheduler, order)
     assert len(found) == 8 and found == pytest.approx(expected, rel=1e-5)
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
-    with pytest.raises(parashard.InputError, match="the file has no scheduler; it has plan, model, optimizer, lr_scheduler"):
+    with pytest.raises(parashard.InputError, match="the file has no scheduler; it has plan, epoch, note, model, optimizer, lr_scheduler"):
         parashard.load(tmp_path / "state", {"scheduler": other[2]})
     (tmp_path / "state").write_bytes((tmp_path / "state").read_bytes()[:100])
     with pytest.raises(parashard.InputError, match="not a checkpoint"):
         parashard.load(tmp_path / "state", {"model": other[0]})
-    with pytest.raises(parashard.InputError, match="count is int, which has no state_dict"):
-        parashard.save(tmp_path / "state", {"count": 3})
+    with pytest.raises(parashard.InputError, match="count is list, which has no state_dict"):
+        parashard.save(tmp_path / "state", {"count": [3]})
 
 
 @pytest.mark.parametrize("workers", [0, 2])
