@@ -171,7 +171,6 @@ void Executor::run(BoundEntry &entry, int64_t step, Extent extent, int64_t micro
 }
 
 void Executor::repeatEarlyCollectives(BoundEntry &entry) {
-  comm.drain();
   std::set<int64_t> waited;
   for (size_t i = 0; i < entry.updateFrom; ++i)
     if (const auto *wait = std::get_if<WaitOp>(&entry.code[i].instruction->op))

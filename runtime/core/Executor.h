@@ -49,6 +49,9 @@ public:
   /// Runs a bound entry. Random numbers depend on `microBatch`; -1 selects the micro-batch number
   /// that is in the program.
   void run(BoundEntry &entry, int64_t step, Extent extent = Extent::All, int64_t microBatch = -1);
+  /// Waits for collectives that started early, and read gradients. Must be called before the host
+  /// changes gradients between the part before the update and the update.
+  void finishEarlyCollectives() { comm.drain(); }
   /// Must be called before the update of an entry runs if the host has changed gradients since the
   /// part before the update. Repeats the collectives that have started early, beside backward.
   void repeatEarlyCollectives(BoundEntry &entry);

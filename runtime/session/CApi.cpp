@@ -599,8 +599,11 @@ psrt_status psrt_set_variable(psrt_program *program, const psrt_tensor *tensor) 
       return setScalars(session, found.name,
                         found.dtype == Dtype::F64 ? *reinterpret_cast<const double *>(data)
                                                   : *reinterpret_cast<const float *>(data));
-    program->hasNewGradients |=
-        found.kind.value_or(VariableKind::Gradient) == VariableKind::Gradient;
+    bool isGradient = found.kind.value_or(VariableKind::Gradient) == VariableKind::Gradient;
+    if (isGradient && program->hasBegun && !program->hasNewGradients) {
+      session.beginNewGradients();
+      program->hasNewGradients = true;
+    }
     writeTensor(session, found, data);
   });
 }

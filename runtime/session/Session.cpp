@@ -186,6 +186,10 @@ void Session::run(const EntryPoint &point, int64_t slot, bool piecewise, Extent 
   });
 }
 
+void Session::beginNewGradients() {
+  parallel([&](Rank &rank) { rank.executor->finishEarlyCollectives(); });
+}
+
 void Session::runUpdate(const EntryPoint &step, bool hasNewGradients) {
   if (hasNewGradients)
     parallel([&](Rank &rank) {

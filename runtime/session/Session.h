@@ -115,6 +115,8 @@ public:
   /// Executor::run.
   void run(const EntryPoint &entry, int64_t slot = 0, bool piecewise = false,
            Extent extent = Extent::All, int64_t microBatch = -1);
+  /// Must be called before the caller changes gradients after the part before the update.
+  void beginNewGradients();
   /// Runs the update of the step entry. hasNewGradients: the host has changed gradients since the
   /// part before the update.
   void runUpdate(const EntryPoint &step, bool hasNewGradients);
