@@ -14,6 +14,7 @@
 // ranks 0 to r - 1.
 #include "lib/Pipeline/StagePartition.h"
 #include "lib/Pipeline/LeastLoad.h"
+#include "shared/Counts.h"
 #include "shared/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -452,14 +453,11 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Returns a count with its noun. Examples: "1 layer", "2 layers".
-std::string count(int64_t number, StringRef noun) {
-  return (Twine(number) + " " + noun + (number == 1 ? "" : "s")).str();
-}
-
 std::string describeStages(const Placement &placement) {
   int64_t stages = SaturatingMultiply<uint64_t>(placement.ranks, placement.chunks) & kImpossible;
-  return count(stages, "stage") + " (" + count(placement.ranks, "pipeline coordinate") + " x " +
-         count(placement.chunks, "chunk") + ")";
+  return describeCount(stages, "stage") + " (" +
+         describeCount(placement.ranks, "pipeline coordinate") + " x " +
+         describeCount(placement.chunks, "chunk") + ")";
 }
 
 class Search {
@@ -478,7 +476,7 @@ public:
     if (!gaveUp)
       return *best;
     return createStringError(
-        "the search for the best partition of " + count(layers, "layer") + " into " +
+        "the search for the best partition of " + describeCount(layers, "layer") + " into " +
         describeStages(problem.placement) +
         " is too large; use at most 2 chunks per pipeline coordinate (--num-chunks), or name the "
         "modules to cut at (--split-method NAME,...)");
@@ -668,8 +666,8 @@ Error checkPlacement(const Placement &placement, int64_t layers) {
     return createStringError("a model without layers has no stages");
   if (placement.ranks > layers / placement.chunks)
     return createStringError("the pipeline has " + describeStages(placement) +
-                             ", but the model has " + count(layers, "layer") + "; use at most " +
-                             count(layers, "stage"));
+                             ", but the model has " + describeCount(layers, "layer") +
+                             "; use at most " + describeCount(layers, "stage"));
   return Error::success();
 }
 
@@ -693,9 +691,9 @@ Error checkProblem(const PartitionProblem &problem) {
   if (Error error = checkPlacement(problem.placement, layers))
     return error;
   if (problem.bytes.size() != layers - 1)
-    return createStringError("got " + count(problem.bytes.size(), "byte count") +
-                             " of layer boundaries for " + count(layers, "layer") + "; expected " +
-                             Twine(layers - 1));
+    return createStringError("got " + describeCount(problem.bytes.size(), "byte count") +
+                             " of layer boundaries for " + describeCount(layers, "layer") +
+                             "; expected " + Twine(layers - 1));
   if (Error error = checkNumbers(problem.weights, "weight",
                                  [](size_t i) { return ("layer " + Twine(i)).str(); }))
     return error;
@@ -762,8 +760,9 @@ Expected<SmallVector<int64_t>> findCutsAtNames(ArrayRef<std::string> layers,
     return std::move(error);
   int64_t expected = placement.getNumStages() - 1;
   if (int64_t(names.size()) != expected)
-    return createStringError(describeStages(placement) + " need " + count(expected, "module") +
-                             " to cut at, got " + Twine(names.size()));
+    return createStringError(describeStages(placement) + " need " +
+                             describeCount(expected, "module") + " to cut at, got " +
+                             Twine(names.size()));
   SmallVector<int64_t> cuts;
   for (auto [i, name] : llvm::enumerate(names)) {
     Expected<int64_t> cut = findFirstLayer(layers, name);

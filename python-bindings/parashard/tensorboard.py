@@ -128,7 +128,7 @@ def write_events(log: Path, folder: Path, *, follow: bool = False, interval: flo
         while follow and not log.exists():
             sleep(interval)
         if not log.is_file():
-            raise BadLog(f"there is no file {log}; a compiled program writes it with --log {log}")
+            raise BadLog(f"{log} does not exist; a compiled program writes it with --log {log}")
         events = EventFile(pathlib.Path(folder))
         with contextlib.closing(events.writer):
             for line in read_lines(log):

@@ -65,10 +65,8 @@ constexpr const char *kOverview =
     "  try: --info                                    describe the program and its layout\n"
     "       --data text.bin --steps 100               train on tokens\n"
     "       --data x.safetensors --epochs 3 --export-weights out.safetensors\n"
-    "Exit status: 0 success, 1 error in the data or a file, 2 error in the command line, 3 a rank, "
-    "a "
-    "device or the\n"
-    "runtime failed.";
+    "Exit status: 0 success, 1 error in the data or a file, 2 error in the command line,\n"
+    "3 a rank, a device or the runtime failed.";
 
 /// The conflict of a training flag with --eval.
 constexpr FlagConflict kTrains = {"eval",

@@ -28,10 +28,8 @@ constexpr const char *kOverview =
     "--cluster.\n"
     "  psrt-probe -o cluster.json --ranks 4           ranks as threads of one process\n"
     "  mpirun -n 4 psrt-probe -o cluster.json         ranks as processes, also on several hosts\n"
-    "Exit status: 0 success, 1 the cluster file cannot be written, 2 error in the command line, 3 "
-    "a "
-    "rank or a\n"
-    "device failed.";
+    "Exit status: 0 success, 1 the cluster file cannot be written, 2 error in the command line,\n"
+    "3 a rank or a device failed.";
 
 struct ProbeFlags {
   std::string output;

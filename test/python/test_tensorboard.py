@@ -72,7 +72,7 @@ def test_a_run_that_still_writes(tmp_path, monkeypatch):
 @pytest.mark.parametrize("text, said", [
     ("0.25\n", 'line 1: expected a JSON object with the key "step"'), (line(0, loss=1) + "loss 1\n", "line 2: Expecting value"),
     (line(0, loss="high"), 'line 1: the value of "loss" is not a number'), (json.dumps({"loss": 1}) + "\n", 'with the key "step"'),
-    (line(-1, loss=1), "line 1: the step is -1"), (None, "there is no file"),
+    (line(-1, loss=1), "line 1: the step is -1"), (None, "does not exist; a compiled program writes it with --log"),
 ], ids=["losses", "text", "word", "no step", "negative", "no file"])  # fmt: skip
 def test_other_files_are_refused(tmp_path, capsys, text, said):
     if text is not None:
